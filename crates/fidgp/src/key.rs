@@ -1,0 +1,146 @@
+//! Randomness as a value.
+//!
+//! A [`Key`] is a number from which random tensors follow and nothing else: no generator is advanced, so a layer's
+//! noise does not depend on what was drawn before it. Keys are derived from keys, by name or by number:
+//!
+//! ```
+//! use fidgp::Key;
+//! let step = Key::new(42).fold("train").at(7);
+//! assert_eq!(step.fold("layer1"), Key::new(42).fold("train").at(7).fold("layer1"));
+//! assert_ne!(step.fold("layer1"), step.fold("layer2"));
+//! ```
+
+use rand::distr::StandardUniform;
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+use tch::{Device, Kind, Tensor};
+
+/// Numbers drawn from one ChaCha stream. Part of what a key means: changing it changes every seeded result on the CPU.
+const CHUNK: usize = 1 << 14;
+
+/// A source of random numbers that can be copied, named and replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    /// The root key of a run.
+    pub fn new(seed: u64) -> Self {
+        Self(mix(seed ^ 0x6669_6467_705f_6b65))
+    }
+
+    /// The key of a part with a name: a layer, a role, a phase.
+    #[must_use]
+    pub fn fold(self, name: &str) -> Self {
+        // FNV-1a over the name, started from this key.
+        let hash = name.bytes().fold(self.0 ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        Self(mix(hash))
+    }
+
+    /// The key of a part with a number: a step, a draw, a member.
+    #[must_use]
+    pub fn at(self, index: u64) -> Self {
+        Self(mix(self.0.wrapping_add(mix(index.wrapping_add(0x9e37_79b9_7f4a_7c15)))))
+    }
+
+    /// The number behind the key, for seeding generators outside this crate.
+    pub fn seed(self) -> u64 {
+        self.0
+    }
+
+    /// Independent standard normals.
+    ///
+    /// On the CPU they come from ChaCha8 in chunks, the same for every number of threads and every libtorch; on CUDA
+    /// from the device's own Philox generator, seeded with this key just before the draw.
+    pub fn normal(self, shape: &[i64], kind: Kind, device: Device) -> Tensor {
+        self.tensor(StandardNormal, shape, (kind, device), |options| Tensor::randn(shape, options))
+    }
+
+    /// Independent uniforms on [0, 1).
+    pub fn uniform(self, shape: &[i64], kind: Kind, device: Device) -> Tensor {
+        self.tensor(StandardUniform, shape, (kind, device), |options| Tensor::rand(shape, options))
+    }
+
+    fn tensor<D>(self, law: D, shape: &[i64], (kind, device): (Kind, Device), cuda: impl Fn((Kind, Device)) -> Tensor) -> Tensor
+    where
+        D: Distribution<f32> + Distribution<f64> + Sync,
+    {
+        if device.is_cuda() {
+            tch::Cuda::manual_seed_all(self.0);
+            return cuda((kind, device));
+        }
+        let count = shape.iter().product::<i64>() as usize;
+        if kind == Kind::Double {
+            Tensor::from_slice(&self.fill::<f64, D>(&law, count)).reshape(shape)
+        } else {
+            Tensor::from_slice(&self.fill::<f32, D>(&law, count)).reshape(shape).to_kind(kind)
+        }
+    }
+
+    fn fill<T, D>(self, law: &D, count: usize) -> Vec<T>
+    where
+        T: Default + Clone + Send,
+        D: Distribution<T> + Sync,
+    {
+        let mut values = vec![T::default(); count];
+        let draw = |(chunk, part): (usize, &mut [T])| {
+            let mut rng = ChaCha8Rng::seed_from_u64(self.0);
+            rng.set_stream(chunk as u64);
+            part.iter_mut().for_each(|value| *value = law.sample(&mut rng));
+        };
+        if count <= CHUNK {
+            draw((0, &mut values));
+        } else {
+            values.par_chunks_mut(CHUNK).enumerate().for_each(draw);
+        }
+        values
+    }
+
+    /// A generator for plain Rust code (permutations, indices).
+    pub fn rng(self) -> impl RngCore + Clone {
+        ChaCha8Rng::seed_from_u64(self.0)
+    }
+}
+
+/// The finaliser of SplitMix64: every input bit reaches every output bit.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_replays_and_its_children_differ() {
+        let key = Key::new(1);
+        let draw = |k: Key| Vec::<f32>::try_from(k.normal(&[5], Kind::Float, Device::Cpu)).unwrap();
+        assert_eq!(draw(key), draw(key));
+        assert_ne!(draw(key.fold("a")), draw(key.fold("b")));
+        assert_ne!(draw(key.at(0)), draw(key.at(1)));
+        assert_ne!(key.fold("a").at(1), key.at(1).fold("a"));
+    }
+
+    #[test]
+    fn the_values_do_not_depend_on_the_number_of_threads() {
+        let key = Key::new(3);
+        let count = 3 * CHUNK as i64 + 17;
+        let draw = || key.normal(&[count], Kind::Double, Device::Cpu);
+        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(draw);
+        assert_eq!(one, draw());
+    }
+
+    #[test]
+    fn normals_have_mean_zero_and_variance_one() {
+        let n = 400_000_i64;
+        let x = Key::new(5).normal(&[n], Kind::Double, Device::Cpu);
+        let mean = x.mean(Kind::Double).double_value(&[]);
+        let second = x.square().mean(Kind::Double).double_value(&[]);
+        // standard errors: 1/√n and √(2/n)
+        assert!(mean.abs() < 4.0 / (n as f64).sqrt(), "{mean}");
+        assert!((second - 1.0).abs() < 4.0 * (2.0 / n as f64).sqrt(), "{second}");
+    }
+}
