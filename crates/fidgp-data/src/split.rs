@@ -1,0 +1,109 @@
+//! Who trains, who chooses and who reports: seeded splits and the order of an epoch.
+
+use crate::{
+    Error, Result,
+    random::{generator, shuffle},
+};
+
+/// Row numbers for fitting and for choosing, each ascending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holdout {
+    /// For fitting.
+    pub train: Vec<usize>,
+    /// For choosing.
+    pub validation: Vec<usize>,
+}
+
+/// A published train/test split, as its authors give it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// For fitting, before a validation part is carved out.
+    pub train: Vec<usize>,
+    /// For reporting.
+    pub test: Vec<usize>,
+}
+
+/// A split with a validation part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// For fitting.
+    pub train: Vec<usize>,
+    /// For choosing.
+    pub validation: Vec<usize>,
+    /// For reporting.
+    pub test: Vec<usize>,
+}
+
+impl Split {
+    /// Carves `fraction` of the training rows out for validation; the test rows stay as they are.
+    pub fn with_validation(&self, fraction: f64, seed: u64) -> Result<Parts> {
+        let cut = holdout(self.train.len(), fraction, seed)?;
+        let rows = |places: Vec<usize>| places.into_iter().map(|place| self.train[place]).collect();
+        Ok(Parts { train: rows(cut.train), validation: rows(cut.validation), test: self.test.clone() })
+    }
+}
+
+/// Splits `0..n` at random: `fraction` of it, rounded, is for validation.
+///
+/// A fraction above 0 gives validation at least one row and leaves training at least one.
+///
+/// ```
+/// let cut = fidgp_data::split::holdout(50, 0.1, 42)?;
+/// assert_eq!((cut.train.len(), cut.validation.len()), (45, 5));
+/// # Ok::<(), fidgp_data::Error>(())
+/// ```
+pub fn holdout(n: usize, fraction: f64, seed: u64) -> Result<Holdout> {
+    let size = validation_size(n, fraction)?;
+    let mut rows = permutation(n, seed, *b"holdout1", 0);
+    let train = rows.split_off(size);
+    Ok(sorted(train, rows))
+}
+
+/// Like [`holdout`], but every class gives its share: within one row of `fraction · count`.
+///
+/// The total is `fraction · n`, rounded, which may be nothing where there are few rows.
+pub fn stratified(labels: &[u32], fraction: f64, seed: u64) -> Result<Holdout> {
+    validation_size(labels.len(), fraction)?;
+    let mut rows = permutation(labels.len(), seed, *b"stratify", 0);
+    rows.sort_by_key(|&row| labels[row]); // stable: inside a class the order stays random
+    let due = |seen: usize| (seen as f64 * fraction).round() as usize;
+    let (mut train, mut validation) = (Vec::new(), Vec::new());
+    for (place, row) in rows.into_iter().enumerate() {
+        let part = if due(place + 1) > due(place) { &mut validation } else { &mut train };
+        part.push(row);
+    }
+    Ok(sorted(train, validation))
+}
+
+/// The order in which epoch `epoch` visits `0..n`.
+///
+/// A function of its arguments alone, so a resumed run continues as the unbroken one would have.
+pub fn epoch_order(n: usize, seed: u64, epoch: u64) -> Vec<usize> {
+    permutation(n, seed, *b"epoch001", epoch)
+}
+
+fn permutation(n: usize, seed: u64, purpose: [u8; 8], stream: u64) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..n).collect();
+    shuffle(&mut rows, &mut generator(seed, purpose, stream));
+    rows
+}
+
+fn validation_size(n: usize, fraction: f64) -> Result<usize> {
+    if !(0.0..1.0).contains(&fraction) {
+        let problem = format!("the fraction for validation is {fraction}");
+        return Err(Error::value("split", problem, "choose it from 0 up to, not including, 1; 0.1 is common"));
+    }
+    if fraction == 0.0 {
+        return Ok(0);
+    }
+    if n < 2 {
+        return Err(Error::value("split", format!("{n} rows cannot be split in two"), "give at least two rows"));
+    }
+    Ok(((n as f64 * fraction).round() as usize).clamp(1, n - 1))
+}
+
+fn sorted(mut train: Vec<usize>, mut validation: Vec<usize>) -> Holdout {
+    train.sort_unstable();
+    validation.sort_unstable();
+    Holdout { train, validation }
+}

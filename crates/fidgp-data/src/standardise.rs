@@ -1,0 +1,79 @@
+//! Zero mean and unit variance, learnt on the training rows alone.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result, Table, table::moments};
+
+/// Shift and scale of every feature and of the target: `z = (x − mean) / sd`.
+///
+/// A constant column has `sd` 1, so it becomes 0 and comes back unchanged. It is written beside a run's weights, hence
+/// the public fields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Standardiser {
+    /// Mean of each feature, `[columns]`.
+    pub feature_mean: Vec<f64>,
+    /// Standard deviation of each feature, `[columns]`.
+    pub feature_sd: Vec<f64>,
+    /// Mean of the target.
+    pub target_mean: f64,
+    /// Standard deviation of the target.
+    pub target_sd: f64,
+}
+
+impl Standardiser {
+    /// Learns shift and scale; give it the training rows.
+    pub fn fit(train: &Table) -> Result<Self> {
+        if train.rows() == 0 {
+            return Err(Error::value(train.name(), "no rows to learn mean and sd from", "fit on the training rows"));
+        }
+        let (target_mean, target_sd) = moments(train.targets().iter().copied());
+        Ok(Self {
+            feature_mean: train.column_means(),
+            feature_sd: train.column_sds().into_iter().map(or_one).collect(),
+            target_mean,
+            target_sd: or_one(target_sd),
+        })
+    }
+
+    /// A table of standardised features and targets.
+    pub fn transform(&self, table: &Table) -> Result<Table> {
+        let targets = table.targets().iter().map(|&y| self.target(y)).collect();
+        self.map(table, |x, mean, sd| (x - mean) / sd, targets)
+    }
+
+    /// Undoes [`transform`](Self::transform).
+    pub fn inverse(&self, table: &Table) -> Result<Table> {
+        let targets = table.targets().iter().map(|&z| self.inverse_target(z)).collect();
+        self.map(table, |z, mean, sd| z * sd + mean, targets)
+    }
+
+    /// One target, standardised.
+    pub fn target(&self, y: f64) -> f64 {
+        (y - self.target_mean) / self.target_sd
+    }
+
+    /// One target, or one predicted mean, back in its own unit.
+    pub fn inverse_target(&self, z: f64) -> f64 {
+        z * self.target_sd + self.target_mean
+    }
+
+    /// A predicted standard deviation back in the target's unit (scaled, not shifted).
+    pub fn inverse_target_sd(&self, sd: f64) -> f64 {
+        sd * self.target_sd
+    }
+
+    fn map(&self, table: &Table, f: impl Fn(f64, f64, f64) -> f64, targets: Vec<f64>) -> Result<Table> {
+        if table.columns() != self.feature_mean.len() || table.columns() != self.feature_sd.len() {
+            let problem = format!("{} columns, fitted on {}", table.columns(), self.feature_mean.len());
+            return Err(Error::value(table.name(), problem, "use the standardiser that was fitted on this set"));
+        }
+        let scales = self.feature_mean.iter().zip(&self.feature_sd).cycle();
+        let features = table.features().iter().zip(scales).map(|(&x, (&mean, &sd))| f(x, mean, sd)).collect();
+        Table::new(table.name(), features, table.columns(), targets)
+    }
+}
+
+fn or_one(sd: f64) -> f64 {
+    if sd > 0.0 { sd } else { 1.0 }
+}

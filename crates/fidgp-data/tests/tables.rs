@@ -1,0 +1,123 @@
+//! Tables: sizes, statistics, standardising, splits, the synthetic set.
+
+use fidgp_data::{Split, Standardiser, Table, epoch_order, split, synthetic};
+use proptest::prelude::*;
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * (1.0 + a.abs() + b.abs())
+}
+
+#[test]
+fn a_table_refuses_wrong_sizes_and_missing_numbers() {
+    let message = |features, columns, targets| Table::new("t", features, columns, targets).unwrap_err().to_string();
+    assert!(message(vec![1.0; 3], 2, vec![0.0; 2]).contains("3 feature values do not make 2 rows of 2 columns"));
+    assert!(message(vec![], 0, vec![0.0]).contains("hint"));
+    assert!(message(vec![1.0; 3], usize::MAX, vec![0.0; 3]).contains("do not make"));
+    assert!(message(vec![0.0, 0.0, 0.0, f64::NAN], 2, vec![0.0; 2]).contains("row 1, column 1 holds NaN"));
+    assert!(message(vec![0.0; 2], 1, vec![0.0, f64::INFINITY]).contains("target of row 1 is inf"));
+}
+
+#[test]
+fn select_keeps_the_order_and_refuses_strange_rows() {
+    let table = Table::new("t", vec![1.0, 2.0, 3.0], 1, vec![4.0, 5.0, 6.0]).unwrap();
+    let picked = table.select(&[2, 0, 2]).unwrap();
+    assert_eq!((picked.features(), picked.targets()), (&[3.0, 1.0, 3.0][..], &[6.0, 4.0, 6.0][..]));
+    assert!(table.select(&[3]).unwrap_err().to_string().contains("row 3 was asked for, there are 3"));
+}
+
+#[test]
+fn standardising_gives_zero_mean_unit_sd_and_leaves_constants() {
+    let table = Table::new("t", vec![1.0, 0.1, 3.0, 0.1, 5.0, 0.1], 2, vec![2.0, 4.0, 9.0]).unwrap();
+    let scale = Standardiser::fit(&table).unwrap();
+    assert_eq!(scale.feature_sd[1].to_bits(), 1.0_f64.to_bits());
+    let standard = scale.transform(&table).unwrap();
+    assert!(standard.column_means().iter().all(|&m| close(m, 0.0)));
+    assert!(close(standard.column_sds()[0], 1.0) && close(standard.column_sds()[1], 0.0));
+    assert!(close(scale.inverse_target(scale.target(7.0)), 7.0));
+    assert!(close(scale.inverse_target_sd(1.0), scale.target_sd));
+    assert!(scale.transform(&Table::new("u", vec![1.0], 1, vec![1.0]).unwrap()).is_err());
+    assert!(Standardiser::fit(&table.select(&[]).unwrap()).unwrap_err().to_string().contains("no rows"));
+}
+
+#[test]
+fn synthetic_points_lie_on_the_islands_with_the_right_noise() {
+    let n = 20_000;
+    let data = synthetic::draw(n, 3, 0, 1).unwrap();
+    let x = data.train.features();
+    assert!(x.iter().all(|&x| synthetic::is_covered(x)));
+    assert_eq!(x.iter().filter(|&&x| x < 1.0).count(), n / 2);
+    let squares = x.iter().zip(data.train.targets()).map(|(&x, y)| (y - synthetic::truth(x)).powi(2));
+    let variance = squares.sum::<f64>() / n as f64;
+    // Standard error of a variance: σ² √(2/n) = 1e-4; five of them.
+    assert!((variance - synthetic::NOISE_VARIANCE).abs() < 5e-4, "{variance}");
+    assert_eq!(data.validation.rows(), 3);
+    assert_eq!(data.test.rows(), 0);
+}
+
+#[test]
+fn synthetic_parts_do_not_depend_on_each_other() {
+    let (short, long) = (synthetic::draw(4, 5, 6, 9).unwrap(), synthetic::draw(8, 5, 6, 9).unwrap());
+    assert_eq!(short.train, long.train.select(&[0, 1, 2, 3]).unwrap());
+    assert_eq!((&short.validation, &short.test), (&long.validation, &long.test));
+    assert_ne!(short.train, synthetic::draw(4, 5, 6, 10).unwrap().train);
+    assert_eq!(synthetic::grid(0.0, 1.0, 3), [0.0, 0.5, 1.0]);
+}
+
+#[test]
+fn orders_are_pinned() {
+    // From tests/fixtures/orders.py. A change here breaks the resuming of every run on disk.
+    assert_eq!(epoch_order(8, 42, 0), [7, 4, 3, 0, 2, 5, 1, 6]);
+    assert_eq!(epoch_order(8, 42, 1), [0, 2, 1, 4, 6, 7, 3, 5]);
+    assert_eq!(split::holdout(10, 0.3, 42).unwrap().validation, [0, 1, 5]);
+}
+
+#[test]
+fn bad_fractions_are_refused() {
+    for fraction in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
+        assert!(split::holdout(10, fraction, 0).is_err());
+        assert!(split::stratified(&[0, 1], fraction, 0).is_err());
+    }
+    assert!(split::holdout(1, 0.5, 0).is_err());
+    assert!(split::holdout(0, 0.0, 0).unwrap().train.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn splits_cover_every_row_once(n in 2_usize..300, fraction in 0.0..0.99_f64, seed: u64) {
+        let labels: Vec<u32> = (0..n as u32).map(|i| i % 7).collect();
+        let cuts = [split::holdout(n, fraction, seed).unwrap(), split::stratified(&labels, fraction, seed).unwrap()];
+        for cut in cuts {
+            let mut all = [cut.train, cut.validation].concat();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn every_class_gives_its_share(n in 20_usize..400, fraction in 0.0..0.99_f64, seed: u64) {
+        let labels: Vec<u32> = (0..n as u32).map(|i| i * i % 5).collect();
+        let cut = split::stratified(&labels, fraction, seed).unwrap();
+        for class in 0..5 {
+            let total = labels.iter().filter(|&&l| l == class).count() as f64;
+            let held = cut.validation.iter().filter(|&&row| labels[row] == class).count() as f64;
+            prop_assert!((held - total * fraction).abs() <= 1.0 + 1e-9);
+        }
+    }
+
+    #[test]
+    fn validation_comes_out_of_train_alone(seed: u64) {
+        let split = Split { train: (10..60).collect(), test: (0..10).collect() };
+        let parts = split.with_validation(0.2, seed).unwrap();
+        prop_assert_eq!((parts.train.len(), parts.validation.len(), &parts.test), (40, 10, &split.test));
+        prop_assert!(parts.validation.iter().all(|row| split.train.contains(row) && !parts.train.contains(row)));
+    }
+
+    #[test]
+    fn standardising_can_be_undone(values in proptest::collection::vec(-1e6..1e6_f64, 12)) {
+        let table = Table::new("t", values[..8].to_vec(), 2, values[8..].to_vec()).unwrap();
+        let scale = Standardiser::fit(&table).unwrap();
+        let back = scale.inverse(&scale.transform(&table).unwrap()).unwrap();
+        prop_assert!(table.features().iter().zip(back.features()).all(|(&a, &b)| close(a, b)));
+        prop_assert!(table.targets().iter().zip(back.targets()).all(|(&a, &b)| close(a, b)));
+    }
+}
