@@ -1,1 +1,206 @@
-//! Batched jittered Cholesky.
+//! Cholesky factors of many small matrices at once, with jitter that grows only where it must.
+
+use std::collections::BTreeMap;
+
+use tch::{Kind, Tensor};
+
+use crate::{Error, Result};
+
+/// The diagonal that is added before factorising: `L = chol(A + ε · mean(diag A) · I)`.
+///
+/// The mean is detached: jitter is numerics, the gradient must not see it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jitter {
+    /// The first ε that is tried.
+    pub relative: f64,
+    /// How often ε may grow tenfold before the factorisation is given up.
+    pub escalations: u32,
+}
+
+impl Jitter {
+    /// ε of the released FiD-GP code.
+    pub const FIDGP: Self = Self { relative: 1e-5, escalations: 3 };
+    /// ε of bayesianize.
+    pub const BAYESIANIZE: Self = Self { relative: 1e-4, escalations: 3 };
+    /// No jitter at all, for reference values.
+    pub const NONE: Self = Self { relative: 0.0, escalations: 0 };
+}
+
+/// When to look whether a factorisation succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// At once; failing matrices are tried again with more jitter. Costs a synchronisation on CUDA.
+    Now,
+    /// Not here: a failure shows as a non-finite loss, and factorising again with [`Check::Now`] names the layer.
+    Deferred,
+}
+
+/// A matrix and the name it has in messages, such as `layer1.0.conv1.K_row`.
+#[derive(Debug)]
+pub struct Named {
+    /// Layer and matrix.
+    pub name: String,
+    /// Symmetric. `[n, n]`
+    pub value: Tensor,
+}
+
+/// Lower Cholesky factors of jittered matrices, one batched call for each size that occurs.
+///
+/// # Errors
+/// [`Error::Cholesky`] names the matrix that resists every jitter, [`Error::NonFinite`] the one that holds NaN.
+pub fn cholesky(matrices: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
+    let mut by_size: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    for (index, matrix) in matrices.iter().enumerate() {
+        by_size.entry(square_size(matrix)?).or_default().push(index);
+    }
+    let mut factors: Vec<Option<Tensor>> = matrices.iter().map(|_| None).collect();
+    for indices in by_size.values() {
+        let stacked = Tensor::f_stack(&indices.iter().map(|&i| &matrices[i].value).collect::<Vec<_>>(), 0)?;
+        let (lower, info) = with_jitter(&stacked, jitter.relative).f_linalg_cholesky_ex(false, false)?;
+        let failed = failures(&info, check)?;
+        for (slot, (&index, lower)) in indices.iter().zip(lower.unbind(0)).enumerate() {
+            let recovered = if failed.contains(&slot) { escalate(&matrices[index], jitter)? } else { lower };
+            factors[index] = Some(recovered);
+        }
+    }
+    Ok(factors.into_iter().flatten().collect())
+}
+
+/// `A + ε · mean(diag A) · I`, the mean detached. `[.., n, n]`
+fn with_jitter(a: &Tensor, relative: f64) -> Tensor {
+    let n = a.size()[a.dim() - 1];
+    let mean = a.detach().diagonal(0, -2, -1).mean_dim(-1, true, a.kind()).unsqueeze(-1);
+    a + Tensor::eye(n, (a.kind(), a.device())) * mean * relative
+}
+
+fn square_size(matrix: &Named) -> Result<i64> {
+    match matrix.value.size()[..] {
+        [n, m] if n == m && n > 0 => Ok(n),
+        ref other => Err(Error::shape(&matrix.name, other, "a square matrix [n, n] with n ≥ 1")),
+    }
+}
+
+fn failures(info: &Tensor, check: Check) -> Result<Vec<usize>> {
+    if check == Check::Deferred {
+        return Ok(Vec::new());
+    }
+    let info = Vec::<i64>::try_from(info.to_kind(Kind::Int64))?;
+    Ok(info.iter().enumerate().filter(|(_, code)| **code != 0).map(|(slot, _)| slot).collect())
+}
+
+/// Tries one matrix again with ten, a hundred, … times the jitter.
+fn escalate(matrix: &Named, jitter: Jitter) -> Result<Tensor> {
+    check_finite(&matrix.name, &matrix.value, "Lower the learning rate or clip gradients; the last checkpoint is intact")?;
+    let start = jitter.relative.max(f64::EPSILON);
+    let mut tried = vec![jitter.relative];
+    let mut minor = 0;
+    for power in 1..=jitter.escalations {
+        let relative = start * 10f64.powi(power as i32);
+        let (lower, info) = with_jitter(&matrix.value, relative).f_linalg_cholesky_ex(false, false)?;
+        minor = info.int64_value(&[]);
+        tried.push(relative);
+        if minor == 0 {
+            tracing::warn!(matrix = matrix.name, jitter = relative, "Cholesky needed more jitter");
+            return Ok(lower);
+        }
+    }
+    if minor == 0 {
+        minor = with_jitter(&matrix.value, jitter.relative).f_linalg_cholesky_ex(false, false)?.1.int64_value(&[]);
+    }
+    Err(Error::Cholesky { layer: matrix.name.clone(), minor, size: square_size(matrix)?, tried, condition: condition(&matrix.value) })
+}
+
+/// Ratio of the largest to the smallest absolute eigenvalue.
+fn condition(a: &Tensor) -> f64 {
+    let eigenvalues = a.detach().to_kind(Kind::Double).linalg_eigvalsh("L").abs();
+    eigenvalues.max().double_value(&[]) / eigenvalues.min().double_value(&[])
+}
+
+/// Fails when a tensor holds NaN or infinity.
+pub fn check_finite(what: &str, tensor: &Tensor, advice: &'static str) -> Result<()> {
+    let count = tensor.isfinite().logical_not().sum(Kind::Int64).int64_value(&[]);
+    if count == 0 {
+        return Ok(());
+    }
+    Err(Error::NonFinite { what: what.to_owned(), count, total: tensor.numel() as i64, advice })
+}
+
+/// `L⁻¹ B` for a lower triangular L. `[.., n, n]`, `[.., n, k]` → `[.., n, k]`
+pub fn solve_lower(l: &Tensor, b: &Tensor) -> Tensor {
+    l.linalg_solve_triangular(b, false, true, false)
+}
+
+/// `L⁻ᵀ B` for a lower triangular L. `[.., n, n]`, `[.., n, k]` → `[.., n, k]`
+pub fn solve_lower_transposed(l: &Tensor, b: &Tensor) -> Tensor {
+    l.mt().linalg_solve_triangular(b, true, true, false)
+}
+
+/// `ln det L` of a triangular factor: the sum of the logarithms of its diagonal. `[.., n, n]` → `[..]`
+pub fn log_det_lower(l: &Tensor) -> Tensor {
+    l.diagonal(0, -2, -1).log().sum_dim_intlist(-1, false, l.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use tch::Device;
+
+    fn spd(n: i64, seed: u64) -> Tensor {
+        let a = Key::new(seed).normal(&[n, n], Kind::Double, Device::Cpu);
+        a.matmul(&a.tr()) + Tensor::eye(n, (Kind::Double, Device::Cpu))
+    }
+
+    fn named(name: &str, value: Tensor) -> Named {
+        Named { name: name.into(), value }
+    }
+
+    #[test]
+    fn sizes_are_grouped_and_come_back_in_order() {
+        let matrices: Vec<_> = [3, 2, 3, 5].iter().enumerate().map(|(i, &n)| named("m", spd(n, i as u64))).collect();
+        let factors = cholesky(&matrices, Jitter::NONE, Check::Now).unwrap();
+        for (matrix, l) in matrices.iter().zip(&factors) {
+            assert!((l.matmul(&l.tr()) - &matrix.value).abs().max().double_value(&[]) < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_singular_matrix_gets_more_jitter_and_the_others_stay_exact() {
+        let good = spd(2, 0);
+        let singular = Tensor::ones([2, 2], (Kind::Double, Device::Cpu)) - Tensor::eye(2, (Kind::Double, Device::Cpu)) * 1e-4;
+        let factors = cholesky(&[named("good", good.copy()), named("bad", singular)], Jitter::FIDGP, Check::Now).unwrap();
+        assert!((factors[0].matmul(&factors[0].tr()) - with_jitter(&good, 1e-5)).abs().max().double_value(&[]) < 1e-12);
+        assert_eq!(factors[1].isfinite().all().int64_value(&[]), 1);
+    }
+
+    #[test]
+    fn an_indefinite_matrix_is_named_with_minor_and_condition() {
+        let a = Tensor::from_slice(&[1.0, 0.0, 0.0, -1.0]).reshape([2, 2]);
+        let error = cholesky(&[named("fc.K_row", a)], Jitter::FIDGP, Check::Now).unwrap_err().to_string();
+        assert!(error.contains("fc.K_row") && error.contains("minor 2 of 2") && error.contains("condition estimate 1.0e0"), "{error}");
+    }
+
+    #[test]
+    fn nan_is_reported_as_nan() {
+        let a = Tensor::from_slice(&[f64::NAN, 0.0, 0.0, 1.0]).reshape([2, 2]);
+        let error = cholesky(&[named("fc.K_col", a)], Jitter::FIDGP, Check::Now).unwrap_err();
+        assert!(matches!(error, Error::NonFinite { count: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn the_gradient_does_not_see_the_jitter() {
+        // d trace(L Lᵀ)/dA = I exactly when mean(diag) is detached; otherwise the diagonal would hold 1 + ε.
+        let a = spd(3, 9).set_requires_grad(true);
+        let l = cholesky(&[named("a", a.shallow_clone())], Jitter { relative: 0.5, escalations: 0 }, Check::Now).unwrap();
+        l[0].matmul(&l[0].tr()).trace().backward();
+        assert!((a.grad() - Tensor::eye(3, (Kind::Double, Device::Cpu))).abs().max().double_value(&[]) < 1e-12);
+    }
+
+    #[test]
+    fn solves_invert_the_factor() {
+        let l = spd(4, 2).linalg_cholesky(false);
+        let b = Key::new(8).normal(&[4, 3], Kind::Double, Device::Cpu);
+        assert!((l.matmul(&solve_lower(&l, &b)) - &b).abs().max().double_value(&[]) < 1e-12);
+        assert!((l.tr().matmul(&solve_lower_transposed(&l, &b)) - &b).abs().max().double_value(&[]) < 1e-12);
+    }
+}

@@ -1,0 +1,153 @@
+//! The weight given the inducing matrix: its mean, two ways to draw it, and what each pays.
+//!
+//! All weights here have unit scale; the layer multiplies by σ_p. The mean is `E[W|U] = T_row U T_col`. Written with the
+//! whitened V = L_r⁻¹ U L_c⁻ᵀ the factors L cancel, and what remains is `A_rᵀ V A_c` with `A = L⁻¹ Z`: two products,
+//! no solve. [`mean`] computes that; the tests hold it against the paper's form.
+
+use serde::{Deserialize, Serialize};
+use tch::Tensor;
+
+use crate::prior::PriorFactors;
+use crate::{Error, Key, Result};
+
+/// How the weight is drawn around its conditional mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conditional {
+    /// The exact conditional covariance, scaled by λ²: `W = mean + λ·(e1 − T_row ū T_col)`.
+    #[default]
+    Matheron,
+    /// Isotropic noise: `W = mean + λ·ε`.
+    Reparam,
+}
+
+/// Where the isotropic noise of [`Conditional::Reparam`] is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseOn {
+    /// On the weights: one draw for all examples and positions.
+    #[default]
+    Weights,
+    /// On the outputs (local reparameterisation): exact for each example of a linear layer; for a convolution the
+    /// marginal of each position is exact and the correlation between positions is dropped. Another q: by name only.
+    Outputs,
+}
+
+/// Which conditional KL the objective charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConditionalKl {
+    /// `D(λ²/2 − ln λ − ½)`: exact for Matheron, what the paper charges for Reparam.
+    #[default]
+    Paper,
+    /// The exact KL of the isotropic conditional against the true prior conditional (Reparam only).
+    Exact,
+}
+
+/// The standard normals of one Matheron draw: e1 … e4.
+#[derive(Debug)]
+pub struct MatheronNoise {
+    /// e1. `[d_out, d_in]`
+    pub weight: Tensor,
+    /// e2. `[R, C]`
+    pub row: Tensor,
+    /// e3. `[R, C]`
+    pub col: Tensor,
+    /// e4. `[R, C]`
+    pub corner: Tensor,
+}
+
+impl MatheronNoise {
+    /// Draws all four from one key.
+    pub fn draw(key: Key, factors: &PriorFactors) -> Self {
+        let (kind, device) = (factors.a_row.kind(), factors.a_row.device());
+        let (rows, cols) = (factors.a_row.size()[0], factors.a_col.size()[0]);
+        let inducing = key.fold("inducing").normal(&[3, rows, cols], kind, device);
+        Self {
+            weight: key.fold("weight").normal(&[factors.a_row.size()[1], factors.a_col.size()[1]], kind, device),
+            row: inducing.get(0),
+            col: inducing.get(1),
+            corner: inducing.get(2),
+        }
+    }
+}
+
+/// `E[W|U] = T_row U T_col = A_rᵀ V A_c`.
+///
+/// # Shapes
+/// whitened `[R, C]` → `[d_out, d_in]`
+pub fn mean(factors: &PriorFactors, whitened: &Tensor) -> Tensor {
+    factors.a_row.mt().matmul(&whitened.matmul(&factors.a_col))
+}
+
+/// A draw of the inducing matrix from the prior, jointly with the weight e1:
+/// `ū = Z_r e1 Z_cᵀ + chol(Z_r Z_rᵀ) e2 D_c + D_r e3 chol(Z_c Z_cᵀ)ᵀ + D_r e4 D_c`.
+///
+/// # Errors
+/// When the factors were made without Gram factors.
+pub fn matheron_prior_inducing(factors: &PriorFactors, noise: &MatheronNoise) -> Result<Tensor> {
+    let grams = factors.grams.as_ref().ok_or_else(|| Error::setting("grams", "omitted", "Matheron draws need `Grams::Factored`"))?;
+    let (d_row, d_col) = (factors.d_row.unsqueeze(-1), &factors.d_col);
+    let data = factors.z_row.matmul(&noise.weight).matmul(&factors.z_col.mt());
+    let rows = grams.z_row_chol.matmul(&noise.row) * d_col;
+    let cols = &d_row * noise.col.matmul(&grams.z_col_chol.mt());
+    let corner = &d_row * &noise.corner * d_col;
+    Ok(data + rows + cols + corner)
+}
+
+/// Matheron's rule: `mean + λ·(e1 − T_row ū T_col)`, with both products merged into one:
+/// `A_rᵀ (V − λ V̄) A_c + λ e1`, where V̄ is ū whitened.
+///
+/// # Shapes
+/// whitened `[R, C]`, scale scalar → `[d_out, d_in]`
+///
+/// # Errors
+/// When the factors were made without Gram factors.
+pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
+    let whitened_bar = factors.whiten(&matheron_prior_inducing(factors, noise)?);
+    Ok(mean(factors, &(whitened - scale * whitened_bar)) + scale * &noise.weight)
+}
+
+/// The isotropic draw: `mean + λ·ε`.
+///
+/// # Shapes
+/// whitened `[R, C]`, scale scalar, noise `[d_out, d_in]` → `[d_out, d_in]`
+pub fn reparam(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &Tensor) -> Tensor {
+    mean(factors, whitened) + scale * noise
+}
+
+/// `d_in·d_out·(λ²/2 − ln λ − ½)`. Scalar.
+pub fn kl_scaled(weights: i64, scale: &Tensor) -> Tensor {
+    (scale.square() * 0.5 - scale.log() - 0.5) * weights as f64
+}
+
+/// The exact KL of the isotropic conditional against the prior conditional, whose covariance is `I − S_r ⊗ S_c`:
+/// `½[λ² Σ_ij 1/(1−a_i b_j) − D − 2D ln λ + Σ_ij ln(1−a_i b_j)]`, a and b the eigenvalues of S_r and S_c. Scalar.
+///
+/// The non-zero eigenvalues of `S = AᵀA` are those of the small `A Aᵀ`; every other pair contributes λ² and ln 1.
+pub fn kl_isotropic(factors: &PriorFactors, scale: &Tensor) -> Tensor {
+    let eigenvalues = |a: &Tensor| a.matmul(&a.mt()).linalg_eigvalsh("L");
+    let (a, b) = (eigenvalues(&factors.a_row), eigenvalues(&factors.a_col));
+    let total = (factors.a_row.size()[1] * factors.a_col.size()[1]) as f64;
+    let gap: Tensor = 1.0 - a.outer(&b);
+    let rest = total - gap.numel() as f64;
+    let traces = gap.reciprocal().sum(gap.kind()) + rest;
+    (scale.square() * traces - total - scale.log() * (2.0 * total) + gap.log().sum(gap.kind())) * 0.5
+}
+
+/// What the inducing columns do not explain of a feature: `‖x‖² − xᵀ S_c x`, the Nyström residual. `[N, d_in]` → `[N]`
+pub fn column_residual(factors: &PriorFactors, x: &Tensor) -> Tensor {
+    let explained = x.matmul(&factors.a_col.mt());
+    let energy = |t: &Tensor| t.square().sum_dim_intlist(-1, false, t.kind());
+    energy(x) - energy(&explained)
+}
+
+/// The same draw exactly as the paper writes it, nothing merged, for verification: `T_row U T_col + λ·(e1 − T_row ū T_col)`.
+///
+/// # Errors
+/// When the factors were made without Gram factors.
+pub fn matheron_unmerged(factors: &PriorFactors, inducing: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
+    let conditional = |u: &Tensor| factors.t_row().matmul(u).matmul(&factors.t_col());
+    let residual = &noise.weight - conditional(&matheron_prior_inducing(factors, noise)?);
+    Ok(conditional(inducing) + scale * residual)
+}

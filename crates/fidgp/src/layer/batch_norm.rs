@@ -1,0 +1,38 @@
+//! Batch normalisation that reads its mode from the pass.
+
+use tch::Tensor;
+use tch::nn::Path;
+
+use super::Pass;
+
+/// `y = γ (x − μ)/√(σ² + ε) + β`, over all axes but the second.
+#[derive(Debug)]
+pub struct BatchNorm {
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+}
+
+impl BatchNorm {
+    /// Momentum of the running statistics.
+    const MOMENTUM: f64 = 0.1;
+    const EPSILON: f64 = 1e-5;
+
+    /// γ = 1, β = 0, running statistics of the standard normal.
+    pub fn init(path: &Path, features: i64) -> Self {
+        Self {
+            weight: path.ones("weight", &[features]),
+            bias: path.zeros("bias", &[features]),
+            running_mean: path.zeros_no_train("running_mean", &[features]),
+            running_var: path.ones_no_train("running_var", &[features]),
+        }
+    }
+
+    /// # Shapes
+    /// `[N, features, ..]` → the same
+    pub fn forward(&self, x: &Tensor, pass: &Pass) -> Tensor {
+        let (mean, var) = (Some(&self.running_mean), Some(&self.running_var));
+        x.batch_norm(Some(&self.weight), Some(&self.bias), mean, var, pass.training(), Self::MOMENTUM, Self::EPSILON, true)
+    }
+}

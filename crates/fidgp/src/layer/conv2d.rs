@@ -1,0 +1,151 @@
+//! The two-dimensional convolution.
+
+use tch::Tensor;
+use tch::nn::Path;
+
+use super::Pass;
+use super::linear::VARIANCE_FLOOR;
+use super::slot::{DenseStart, Slot, SlotConfig};
+use crate::weight::Drawn;
+use crate::{Error, Key, Result};
+
+/// The geometry of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv2dConfig {
+    /// Channels in.
+    pub in_channels: i64,
+    /// Channels out.
+    pub out_channels: i64,
+    /// Kernel height and width.
+    pub kernel: [i64; 2],
+    /// Stride.
+    pub stride: [i64; 2],
+    /// Zero padding on both sides.
+    pub padding: [i64; 2],
+    /// Dilation.
+    pub dilation: [i64; 2],
+    /// Groups.
+    pub groups: i64,
+    /// Whether there is a bias.
+    pub bias: bool,
+}
+
+impl Conv2dConfig {
+    /// A square kernel that keeps the image size at stride 1, without bias.
+    pub fn same(in_channels: i64, out_channels: i64, kernel: i64) -> Self {
+        Self {
+            in_channels,
+            out_channels,
+            kernel: [kernel; 2],
+            stride: [1; 2],
+            padding: [kernel / 2; 2],
+            dilation: [1; 2],
+            groups: 1,
+            bias: false,
+        }
+    }
+
+    /// The same with a stride.
+    #[must_use]
+    pub fn stride(self, stride: i64) -> Self {
+        Self { stride: [stride; 2], ..self }
+    }
+
+    /// The same with a dilation, padded to keep the size.
+    #[must_use]
+    pub fn dilation(self, dilation: i64) -> Self {
+        let padding = [self.kernel[0] / 2 * dilation, self.kernel[1] / 2 * dilation];
+        Self { dilation: [dilation; 2], padding, ..self }
+    }
+
+    /// The same with a bias.
+    #[must_use]
+    pub fn bias(self) -> Self {
+        Self { bias: true, ..self }
+    }
+
+    /// Shape of the kernel: `[out, in/groups, kh, kw]`.
+    pub fn weight_shape(&self) -> [i64; 4] {
+        [self.out_channels, self.in_channels / self.groups, self.kernel[0], self.kernel[1]]
+    }
+
+    fn check(&self, name: &str) -> Result<()> {
+        let divides = self.groups >= 1 && self.in_channels % self.groups == 0 && self.out_channels % self.groups == 0;
+        if divides {
+            return Ok(());
+        }
+        let advice = format!("must divide {} channels in and {} channels out", self.in_channels, self.out_channels);
+        Err(Error::setting(format!("{name}: groups"), self.groups, advice))
+    }
+}
+
+/// A convolution whose kernel is the matrix `[out, in/groups·kh·kw]` of its slot, a bias being one more column.
+#[derive(Debug)]
+pub struct Conv2d {
+    /// The weight.
+    pub slot: Slot,
+    /// The geometry.
+    pub config: Conv2dConfig,
+}
+
+impl Conv2d {
+    /// A layer with its weight under `path`.
+    ///
+    /// # Errors
+    /// When the geometry is impossible or a setting of the slot is out of range.
+    pub fn init(path: &Path, config: Conv2dConfig, slot: &SlotConfig, key: Key) -> Result<Self> {
+        config.check(&crate::prior::layer_name(path))?;
+        let slot = Slot::init(path, &config.weight_shape(), config.bias, DenseStart::HeFanOut, slot, key)?;
+        Ok(Self { slot, config })
+    }
+
+    /// # Shapes
+    /// `[N, in, H, W]` → `[N, out, H', W']`
+    ///
+    /// # Errors
+    /// When the input has other channels, or the pass did not draw this layer.
+    pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+        let name = self.slot.name();
+        if x.dim() != 4 || x.size()[1] != self.config.in_channels {
+            return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[N, {}, H, W]", self.config.in_channels)));
+        }
+        let y = match &self.slot {
+            Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref()),
+            Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
+                Drawn::Weight(w) => self.apply(x, w),
+                Drawn::MeanAndScale { mean, scale } => {
+                    let y = self.apply(x, mean);
+                    let noise = pass.output_noise(name, &y)?;
+                    y + noise * (scale * self.patch_energy(x).sqrt())
+                }
+            },
+        };
+        pass.tap(name, &y);
+        Ok(y)
+    }
+
+    /// Convolves with a weight matrix whose last column is the bias, if there is one.
+    fn apply(&self, x: &Tensor, w: &Tensor) -> Tensor {
+        let columns = w.size()[1] - i64::from(self.config.bias);
+        let kernel = w.narrow(1, 0, columns).reshape(self.config.weight_shape());
+        let bias = self.config.bias.then(|| w.select(1, columns));
+        self.convolve(x, &kernel, bias.as_ref())
+    }
+
+    fn convolve(&self, x: &Tensor, kernel: &Tensor, bias: Option<&Tensor>) -> Tensor {
+        let Conv2dConfig { stride, padding, dilation, groups, .. } = &self.config;
+        x.conv2d(kernel, bias, stride, padding, dilation, *groups)
+    }
+
+    /// `x² * 1 + b`: the squared norm of every output's patch, the bias column's 1 included. `[N, out, H', W']`, or
+    /// `[N, 1, H', W']` without groups.
+    fn patch_energy(&self, x: &Tensor) -> Tensor {
+        let Conv2dConfig { stride, padding, dilation, groups, kernel, out_channels, bias, .. } = self.config;
+        let [n, _, h, w] = x.size()[..] else { unreachable!("checked in forward") };
+        let energy = x.square().view([n, groups, -1, h, w]).sum_dim_intlist(2, false, x.kind());
+        let ones = Tensor::ones([groups, 1, kernel[0], kernel[1]], (x.kind(), x.device()));
+        let patches = energy.conv2d(&ones, None::<&Tensor>, stride, padding, dilation, groups);
+        let patches = patches + f64::from(u8::from(bias)) + VARIANCE_FLOOR;
+        if groups == 1 { patches } else { patches.repeat_interleave_self_int(out_channels / groups, 1, None) }
+    }
+}

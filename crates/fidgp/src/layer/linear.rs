@@ -1,0 +1,68 @@
+//! The fully connected layer.
+
+use tch::Tensor;
+use tch::nn::Path;
+
+use super::slot::{DenseStart, Slot, SlotConfig};
+use super::Pass;
+use crate::weight::Drawn;
+use crate::{Error, Key, Result};
+
+/// Keeps the square root differentiable where all inputs are zero.
+pub(super) const VARIANCE_FLOOR: f64 = 1e-12;
+
+/// `y = x Wᵀ + b`.
+#[derive(Debug)]
+pub struct Linear {
+    /// The weight.
+    pub slot: Slot,
+    in_features: i64,
+    bias: bool,
+}
+
+impl Linear {
+    /// A layer with its weight under `path`.
+    ///
+    /// # Errors
+    /// When a setting of the slot is out of range.
+    pub fn init(path: &Path, in_features: i64, out_features: i64, bias: bool, slot: &SlotConfig, key: Key) -> Result<Self> {
+        let slot = Slot::init(path, &[out_features, in_features], bias, DenseStart::Uniform, slot, key)?;
+        Ok(Self { slot, in_features, bias })
+    }
+
+    /// # Shapes
+    /// `[N, in_features]` → `[N, out_features]`
+    ///
+    /// # Errors
+    /// When the input has another width, or the pass did not draw this layer.
+    pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+        let name = self.slot.name();
+        if x.size().last() != Some(&self.in_features) {
+            return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[.., {}]", self.in_features)));
+        }
+        let y = match &self.slot {
+            Slot::Dense(dense) => x.linear(&dense.weight, dense.bias.as_ref()),
+            Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
+                Drawn::Weight(w) => self.apply(x, w),
+                Drawn::MeanAndScale { mean, scale } => {
+                    let y = self.apply(x, mean);
+                    let variance = x.square().sum_dim_intlist(-1, true, x.kind()) + f64::from(u8::from(self.bias));
+                    let noise = pass.output_noise(name, &y)?;
+                    y + noise * (scale * (variance + VARIANCE_FLOOR).sqrt())
+                }
+            },
+        };
+        pass.tap(name, &y);
+        Ok(y)
+    }
+
+    /// The linear map of a weight matrix whose last column is the bias, if there is one.
+    fn apply(&self, x: &Tensor, w: &Tensor) -> Tensor {
+        if self.bias {
+            let weight = w.narrow(1, 0, self.in_features);
+            x.linear(&weight, Some(w.select(1, self.in_features)))
+        } else {
+            x.linear(w, None::<&Tensor>)
+        }
+    }
+}

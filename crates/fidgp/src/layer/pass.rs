@@ -1,0 +1,151 @@
+//! What one run through a network carries: mode, weights, noise, KL and taps. Nothing of it is kept in a layer.
+
+use std::collections::HashMap;
+
+use tch::Tensor;
+
+use crate::linalg::Check;
+use crate::prior::PriorFactors;
+use crate::weight::{self, Drawn, InducingWeight, Kl};
+use crate::{Error, Key, Result};
+
+/// Training or evaluation: decides BatchNorm's statistics, dropout and the power iteration. Gradients flow in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Batch statistics, dropout on, one power-iteration step.
+    Train,
+    /// Running statistics, no dropout, state untouched.
+    Eval,
+}
+
+/// Prior factors of all Bayesian layers of a network, by layer name.
+///
+/// They depend on parameters only: make them once per optimiser step, or once per model at inference.
+#[derive(Debug, Default)]
+pub struct Factors(HashMap<String, PriorFactors>);
+
+impl Factors {
+    /// Factors of all weights in one batched factorisation for each size.
+    ///
+    /// # Errors
+    /// When a covariance cannot be factorised; the error names layer and matrix.
+    pub fn of(weights: &[&InducingWeight], check: Check) -> Result<Self> {
+        let factors = weight::factors(weights, check)?;
+        Ok(Self(weights.iter().map(|weight| weight.name.clone()).zip(factors).collect()))
+    }
+
+    /// The factors of one layer.
+    ///
+    /// # Errors
+    /// When the layer was not among the weights the factors were made of.
+    pub fn get(&self, layer: &str) -> Result<&PriorFactors> {
+        self.0.get(layer).ok_or_else(|| Error::setting("layer", layer, "has no factors: make `Factors::of` all Bayesian weights"))
+    }
+}
+
+/// Features recorded on the way, by name.
+#[derive(Debug, Default)]
+pub struct Taps {
+    wanted: Vec<String>,
+    seen: HashMap<String, Tensor>,
+}
+
+impl Taps {
+    /// Asks for the outputs of the named layers.
+    pub fn on(layers: &[&str]) -> Self {
+        Self { wanted: layers.iter().map(ToString::to_string).collect(), seen: HashMap::new() }
+    }
+
+    /// What the layer gave in the last pass.
+    pub fn feature(&self, layer: &str) -> Option<&Tensor> {
+        self.seen.get(layer)
+    }
+}
+
+/// One run through a network.
+#[derive(Debug)]
+pub struct Pass {
+    /// Training or evaluation.
+    pub mode: Mode,
+    /// Recorded features.
+    pub taps: Taps,
+    drawn: HashMap<String, Drawn>,
+    kl: Vec<(String, Kl)>,
+    noise: Option<Key>,
+}
+
+impl Pass {
+    /// A pass with one draw of every Bayesian weight.
+    ///
+    /// # Errors
+    /// When a draw fails; the error names the layer.
+    pub fn draw(weights: &[&InducingWeight], factors: &Factors, mode: Mode, key: Key) -> Result<Self> {
+        let mut pass = Self { noise: Some(key), ..Self::plain(mode) };
+        for weight in weights {
+            let prior = factors.get(&weight.name)?;
+            if let (Mode::Train, Some(flow)) = (mode, weight.posterior.flow()) {
+                flow.advance_spectral();
+            }
+            let noise = weight.noise(key, prior, mode == Mode::Train);
+            let (drawn, kl) = weight.draw(prior, &noise)?;
+            pass.drawn.insert(weight.name.clone(), drawn);
+            pass.kl.push((weight.name.clone(), kl));
+        }
+        Ok(pass)
+    }
+
+    /// A pass with every Bayesian weight at its posterior mean: no noise, no KL.
+    ///
+    /// # Errors
+    /// When a weight has no factors.
+    pub fn mean(weights: &[&InducingWeight], factors: &Factors, mode: Mode) -> Result<Self> {
+        let mut pass = Self::plain(mode);
+        for weight in weights {
+            pass.drawn.insert(weight.name.clone(), Drawn::Weight(weight.mean(factors.get(&weight.name)?)));
+        }
+        Ok(pass)
+    }
+
+    /// A pass for a network without Bayesian weights.
+    pub fn plain(mode: Mode) -> Self {
+        Self { mode, taps: Taps::default(), drawn: HashMap::new(), kl: Vec::new(), noise: None }
+    }
+
+    /// Records features on the way.
+    #[must_use]
+    pub fn with_taps(mut self, taps: Taps) -> Self {
+        self.taps = taps;
+        self
+    }
+
+    /// The same weights with other noise on the outputs: for the next batch of the same draw.
+    pub fn set_noise(&mut self, key: Key) {
+        self.noise = self.noise.map(|_| key);
+    }
+
+    /// KL of each Bayesian layer, in the order of the draw.
+    pub fn kl(&self) -> &[(String, Kl)] {
+        &self.kl
+    }
+
+    pub(super) fn training(&self) -> bool {
+        self.mode == Mode::Train
+    }
+
+    pub(super) fn drawn(&self, layer: &str) -> Result<&Drawn> {
+        self.drawn.get(layer).ok_or_else(|| Error::setting("layer", layer, "was not drawn: make the pass from the network's own weights"))
+    }
+
+    /// Standard normals for a layer's outputs, the same for the same key and layer.
+    pub(super) fn output_noise(&self, layer: &str, like: &Tensor) -> Result<Tensor> {
+        let key = self.noise.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
+        Ok(key.fold(layer).fold("outputs").normal(&like.size(), like.kind(), like.device()))
+    }
+
+    /// Offers a feature to the taps.
+    pub fn tap(&mut self, layer: &str, feature: &Tensor) {
+        if self.taps.wanted.iter().any(|wanted| wanted == layer) {
+            self.taps.seen.insert(layer.to_owned(), feature.shallow_clone());
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The evidence lower bound: likelihoods, the KL ledger, and the schedule that switches it on.
+
+use serde::{Deserialize, Serialize};
+use tch::nn::{Init, Path};
+use tch::{Kind, Reduction, Tensor};
+
+use crate::distribution::{BoundMap, Bounded};
+use crate::weight::Kl;
+use crate::{Error, Result};
+
+const LN_2PI: f64 = 1.837_877_066_409_345_6;
+
+/// Where the noise of a Gaussian likelihood comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum NoiseConfig {
+    /// A known deviation.
+    Fixed {
+        /// The deviation of y around its mean.
+        sd: f64,
+    },
+    /// One deviation for all inputs, learnt.
+    Learnt {
+        /// Where it starts.
+        init_sd: f64,
+    },
+    /// The network's second output is the raw deviation (softplus) at that input.
+    Predicted,
+}
+
+/// `y ~ N(f(x), σ²)`.
+#[derive(Debug)]
+pub struct Gaussian {
+    noise: GaussianNoise,
+}
+
+#[derive(Debug)]
+enum GaussianNoise {
+    Fixed(f64),
+    Learnt(Bounded),
+    Predicted,
+}
+
+/// Mean and noise variance at each input.
+#[derive(Debug)]
+pub struct GaussianOutput {
+    /// `[N]`
+    pub mean: Tensor,
+    /// `[N]`
+    pub variance: Tensor,
+}
+
+impl Gaussian {
+    /// A likelihood; a learnt deviation is a parameter under `path`.
+    ///
+    /// # Errors
+    /// When a deviation is not positive.
+    pub fn init(path: &Path, config: NoiseConfig) -> Result<Self> {
+        let noise = match config {
+            NoiseConfig::Fixed { sd } if sd > 0.0 && sd.is_finite() => GaussianNoise::Fixed(sd),
+            NoiseConfig::Fixed { sd } => return Err(Error::setting("noise sd", sd, "must be greater than 0")),
+            NoiseConfig::Learnt { init_sd } => {
+                let raw = Bounded::raw_of("noise init_sd", init_sd, None, BoundMap::Clamp)?;
+                let raw = path.var("_noise", &[], Init::Const(raw));
+                GaussianNoise::Learnt(Bounded { raw, max: None, map: BoundMap::Clamp })
+            }
+            NoiseConfig::Predicted => GaussianNoise::Predicted,
+        };
+        Ok(Self { noise })
+    }
+
+    /// How many outputs the network needs.
+    pub fn outputs(config: NoiseConfig) -> i64 {
+        if config == NoiseConfig::Predicted { 2 } else { 1 }
+    }
+
+    /// Mean and noise variance from the network's outputs. `[N, outputs]` → `[N]`, `[N]`
+    pub fn output(&self, outputs: &Tensor) -> GaussianOutput {
+        let mean = outputs.select(-1, 0);
+        let variance = match &self.noise {
+            GaussianNoise::Fixed(sd) => mean.full_like(sd * sd).detach(),
+            GaussianNoise::Learnt(sd) => sd.value().square().expand_as(&mean),
+            GaussianNoise::Predicted => (outputs.select(-1, 1).softplus() + 1e-3).square(),
+        };
+        GaussianOutput { mean, variance }
+    }
+
+    /// Mean negative log-likelihood of a batch. `[N, outputs]`, `[N]` → scalar
+    pub fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
+        let GaussianOutput { mean, variance } = self.output(outputs);
+        let quadratic = (targets - mean).square() / &variance;
+        ((quadratic + variance.log() + LN_2PI) * 0.5).mean(outputs.kind())
+    }
+}
+
+/// Mean cross-entropy of a batch with label smoothing. `[N, classes]`, `[N]` → scalar
+pub fn categorical_nll(logits: &Tensor, labels: &Tensor, smoothing: f64) -> Tensor {
+    logits.to_kind(Kind::Float).cross_entropy_loss(labels, None::<&Tensor>, Reduction::Mean, -100, smoothing)
+}
+
+/// β, the weight of the KL, over a training: 0 for `ml_epochs`, then linear to `weight` over `annealing_epochs`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KlSchedule {
+    /// Epochs of maximum likelihood at the start.
+    pub ml_epochs: f64,
+    /// Epochs over which β rises.
+    pub annealing_epochs: f64,
+    /// Where β ends: 1 is the ELBO; anything else is a tempered posterior and is named so in reports.
+    pub weight: f64,
+}
+
+impl Default for KlSchedule {
+    fn default() -> Self {
+        Self { ml_epochs: 0.0, annealing_epochs: 0.0, weight: 1.0 }
+    }
+}
+
+impl KlSchedule {
+    /// β at a moment of the training, in epochs (fractions allowed).
+    pub fn beta(&self, epoch: f64) -> f64 {
+        let risen = epoch - self.ml_epochs;
+        let fraction = match self.annealing_epochs {
+            _ if risen < 0.0 => 0.0,
+            length if length > 0.0 => (risen / length).min(1.0),
+            _ => 1.0,
+        };
+        self.weight * fraction
+    }
+
+    /// Checks that β reaches its final weight within a training.
+    ///
+    /// # Errors
+    /// When the schedule is longer than the training, or a number is negative.
+    pub fn check(&self, epochs: f64) -> Result<()> {
+        if self.ml_epochs < 0.0 || self.annealing_epochs < 0.0 || self.weight < 0.0 {
+            return Err(Error::setting("kl", format!("{self:?}"), "all three numbers must be 0 or greater"));
+        }
+        let needed = self.ml_epochs + self.annealing_epochs;
+        if needed > epochs {
+            let advice = format!("the KL would not reach its weight within {epochs} epochs; shorten it or train longer");
+            return Err(Error::setting("kl.ml_epochs + kl.annealing_epochs", needed, advice));
+        }
+        Ok(())
+    }
+}
+
+/// Both KL parts summed over layers.
+#[derive(Debug)]
+pub struct KlSum {
+    /// Σ KL(q(U) ‖ p(U)). Scalar.
+    pub inducing: Tensor,
+    /// Σ KL(q(W|U) ‖ p(W|U)). Scalar.
+    pub conditional: Tensor,
+}
+
+/// Sums a pass's ledger; `None` for a network without Bayesian weights.
+pub fn sum_kl(ledger: &[(String, Kl)]) -> Option<KlSum> {
+    let sum = |part: fn(&Kl) -> &Tensor| {
+        let parts: Vec<_> = ledger.iter().map(|(_, kl)| part(kl)).collect();
+        Tensor::stack(&parts, 0).sum(parts[0].kind())
+    };
+    (!ledger.is_empty()).then(|| KlSum { inducing: sum(|kl| &kl.inducing), conditional: sum(|kl| &kl.conditional) })
+}
+
+/// The number of training examples. It is asked for by name because dividing the KL by the batch size instead is the
+/// commonest way to ruin a posterior.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatasetSize(u64);
+
+impl DatasetSize {
+    /// # Errors
+    /// When there are no examples.
+    pub fn new(examples: usize) -> Result<Self> {
+        if examples == 0 {
+            return Err(Error::setting("training examples", 0, "the KL is divided by the data-set size: it cannot be empty"));
+        }
+        Ok(Self(examples as u64))
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// `loss = mean NLL + β · KL / N_train`: the negative ELBO per example at β = 1.
+pub fn negative_elbo(nll: &Tensor, kl: Option<&KlSum>, beta: f64, size: DatasetSize) -> Tensor {
+    match kl {
+        Some(kl) if beta > 0.0 => nll + (&kl.inducing + &kl.conditional) * (beta / size.0 as f64),
+        _ => nll.shallow_clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beta_rises_linearly_and_reaches_one() {
+        let schedule = KlSchedule { ml_epochs: 100.0, annealing_epochs: 50.0, weight: 1.0 };
+        let betas: Vec<_> = [0.0, 99.9, 100.0, 125.0, 150.0, 199.0].iter().map(|&e| schedule.beta(e)).collect();
+        assert_eq!(betas, [0.0, 0.0, 0.0, 0.5, 1.0, 1.0]);
+        assert_eq!(KlSchedule::default().beta(0.0), 1.0);
+        assert!(schedule.check(200.0).is_ok());
+        assert!(schedule.check(149.0).unwrap_err().to_string().contains("149"));
+    }
+
+    #[test]
+    fn the_kl_is_divided_by_the_data_set() {
+        let scalar = |x: f64| Tensor::from(x);
+        let kl = KlSum { inducing: scalar(30.0), conditional: scalar(20.0) };
+        let loss = negative_elbo(&scalar(1.0), Some(&kl), 0.5, DatasetSize::new(100).unwrap());
+        assert!((loss.double_value(&[]) - 1.25).abs() < 1e-12);
+        assert!(DatasetSize::new(0).is_err());
+    }
+
+    #[test]
+    fn gaussian_nll_at_a_known_point() {
+        let store = tch::nn::VarStore::new(tch::Device::Cpu);
+        let gaussian = Gaussian::init(&store.root(), NoiseConfig::Fixed { sd: 2.0 }).unwrap();
+        let nll = gaussian.nll(&Tensor::from_slice(&[1.0]).view([1, 1]), &Tensor::from_slice(&[3.0])).double_value(&[]);
+        assert!((nll - 0.5 * (1.0 + 4f64.ln() + LN_2PI)).abs() < 1e-12);
+        assert!(Gaussian::init(&store.root(), NoiseConfig::Fixed { sd: 0.0 }).is_err());
+    }
+}

@@ -1,0 +1,257 @@
+//! q(U): the variational posterior of the inducing matrix, held in whitened space.
+//!
+//! Every family gives a value V and its divergence from the prior `N(0, I)`. Families without a flow have the KL in
+//! closed form; a flow's is the one-sample estimate `log q0(v0) − log|det J_g(v0)| − log N(g(v0); 0, I)`.
+
+use serde::{Deserialize, Serialize};
+use tch::nn::Path;
+use tch::{Kind, Tensor};
+
+use crate::distribution::{BoundMap, Bounded, kl_to_standard_normal, normal_log_density_from_noise, standard_normal_log_density};
+use crate::flow::{AnyFlow, Flow, FlowConfig, Flowed};
+use crate::linalg::log_det_lower;
+use crate::prior::{PriorFactors, Sizes, layer_name};
+use crate::{Error, Key, Result};
+
+/// The family of q(U).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "family", deny_unknown_fields)]
+pub enum PosteriorConfig {
+    /// Elementwise Gaussian `N(m, s²)`: FFG-U.
+    Diagonal,
+    /// `V = m + A E Bᵀ` with triangular A and B.
+    MatrixNormal,
+    /// `vec V = m + L ε` with a full triangular L. Grows as (R·C)²; for small inducing matrices.
+    Full,
+    /// A mixture of Gaussians with separate means and one shared, learnt deviation.
+    Ensemble {
+        /// Number of members.
+        members: i64,
+    },
+    /// The diagonal Gaussian pushed through a normalising flow: FiD-GP.
+    Flow {
+        /// The flow.
+        flow: FlowConfig,
+    },
+}
+
+struct Deviation {
+    shape: Vec<i64>,
+    init: f64,
+    max: Option<f64>,
+}
+
+impl PosteriorConfig {
+    /// Shape, start and bound of the deviations that are learnt.
+    fn deviation(&self, (rows, cols): (i64, i64), init: f64, max: Option<f64>) -> Deviation {
+        match self {
+            // the diagonals of A and B: each carries the square root of the deviation of an entry
+            Self::MatrixNormal => Deviation { shape: vec![rows + cols], init: init.sqrt(), max: max.map(f64::sqrt) },
+            Self::Full => Deviation { shape: vec![rows * cols], init, max },
+            _ => Deviation { shape: vec![rows, cols], init, max },
+        }
+    }
+}
+
+/// Settings that all families share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PosteriorOptions {
+    /// The family.
+    pub family: PosteriorConfig,
+    /// Whether q lives in whitened space (the default) or on U itself.
+    pub whitened: bool,
+    /// Initial deviation s.
+    pub init_sd: f64,
+    /// Upper bound of s.
+    pub max_sd: Option<f64>,
+    /// How s is bounded.
+    pub bound: BoundMap,
+}
+
+/// q(U) of one layer.
+#[derive(Debug)]
+pub struct Posterior {
+    family: Family,
+    whitened: bool,
+    /// m. `[R, C]`, ensemble `[members, R, C]`
+    pub mean: Tensor,
+    /// s; for triangular families the diagonal of the factors.
+    pub sd: Bounded,
+}
+
+#[derive(Debug)]
+enum Family {
+    Diagonal,
+    MatrixNormal { row_lower: Tensor, col_lower: Tensor },
+    Full { lower: Tensor },
+    Ensemble,
+    Flow(AnyFlow),
+}
+
+/// The randomness of one draw of V.
+#[derive(Debug)]
+pub struct InducingNoise {
+    /// ε. `[R, C]`
+    pub epsilon: Tensor,
+    /// Chooses the member of an ensemble.
+    pub member: u64,
+    /// Key of a flow's dropout masks, in training.
+    pub dropout: Option<Key>,
+}
+
+/// One draw of the whitened inducing matrix.
+#[derive(Debug)]
+pub struct InducingDraw {
+    /// V. `[R, C]`
+    pub whitened: Tensor,
+    /// KL(q ‖ p), or its one-sample estimate. Scalar.
+    pub kl: Tensor,
+}
+
+impl Posterior {
+    /// `m ~ N(0, 1)`, `s = init_sd`, the flow at its own start.
+    ///
+    /// # Errors
+    /// When a setting is out of range or a family does not support `whitened = false`.
+    pub fn init(path: &Path, sizes: Sizes, options: &PosteriorOptions, key: Key) -> Result<Self> {
+        let name = layer_name(path);
+        let PosteriorOptions { family, whitened, init_sd, max_sd, bound } = options;
+        if !whitened && !matches!(family, PosteriorConfig::Diagonal | PosteriorConfig::Flow { .. }) {
+            return Err(Error::setting(format!("{name}: whitened_u"), false, "only the diagonal and flow families can be unwhitened"));
+        }
+        let (rows, cols) = (sizes.rows, sizes.cols);
+        let mean_shape = match family {
+            PosteriorConfig::Ensemble { members } if *members < 1 => {
+                return Err(Error::setting(format!("{name}: members"), members, "an ensemble needs at least one member"));
+            }
+            PosteriorConfig::Ensemble { members } => vec![*members, rows, cols],
+            _ => vec![rows, cols],
+        };
+        let mean = key.fold("inducing_mean").normal(&mean_shape, Kind::Double, path.device());
+        let Deviation { shape, init, max } = family.deviation((rows, cols), *init_sd, *max_sd);
+        let raw = Bounded::raw_of(&format!("{name}: init_sd_u"), init, max, *bound)?;
+        Ok(Self {
+            family: Family::init(path, family, (rows, cols), key)?,
+            whitened: *whitened,
+            mean: path.var_copy("inducing_mean", &mean),
+            sd: Bounded { raw: path.var("_inducing_sd", &shape, tch::nn::Init::Const(raw)), max, map: *bound },
+        })
+    }
+
+    /// The noise of one draw.
+    pub fn noise(&self, key: Key, training: bool) -> InducingNoise {
+        let shape = &self.mean.size()[self.mean.dim() - 2..];
+        InducingNoise {
+            epsilon: key.fold("epsilon").normal(shape, self.mean.kind(), self.mean.device()),
+            member: key.fold("member").seed(),
+            dropout: training.then(|| key.fold("dropout")),
+        }
+    }
+
+    /// Draws V ~ q and what it pays.
+    pub fn draw(&self, prior: &PriorFactors, noise: &InducingNoise) -> InducingDraw {
+        let sd = self.sd.value();
+        match &self.family {
+            Family::Diagonal => {
+                let value = &self.mean + &sd * &noise.epsilon;
+                if self.whitened {
+                    InducingDraw { whitened: value, kl: kl_to_standard_normal(&self.mean, &sd) }
+                } else {
+                    InducingDraw { whitened: prior.whiten(&value), kl: kl_unwhitened(prior, &self.mean, &sd) }
+                }
+            }
+            Family::Flow(flow) => {
+                let v0 = &self.mean + &sd * &noise.epsilon;
+                let Flowed { value, log_det } = flow.forward(&v0, noise.dropout);
+                let log_q = normal_log_density_from_noise(&noise.epsilon, &sd) - log_det.sum(log_det.kind());
+                if self.whitened {
+                    InducingDraw { kl: log_q - standard_normal_log_density(&value), whitened: value }
+                } else {
+                    let whitened = prior.whiten(&value);
+                    InducingDraw { kl: log_q - prior.log_density(&whitened), whitened }
+                }
+            }
+            Family::MatrixNormal { row_lower, col_lower } => {
+                let (a, b) = matrix_normal_factors(&sd, row_lower, col_lower);
+                let whitened = &self.mean + a.matmul(&noise.epsilon).matmul(&b.mt());
+                InducingDraw { whitened, kl: kl_matrix_normal(&self.mean, &a, &b) }
+            }
+            Family::Full { lower } => {
+                let l = lower.tril(-1) + sd.diag(0);
+                let shift = l.matmul(&noise.epsilon.reshape([-1, 1])).reshape_as(&self.mean);
+                let trace = l.square().sum(l.kind()) + self.mean.square().sum(l.kind());
+                let kl = (trace - self.mean.numel() as f64) * 0.5 - log_det_lower(&l);
+                InducingDraw { whitened: &self.mean + shift, kl }
+            }
+            Family::Ensemble => {
+                let members = self.mean.size()[0];
+                let mean = self.mean.get((noise.member % members as u64) as i64);
+                // KL is convex: the mixture pays at most the mean of its members' KLs.
+                let kl = kl_to_standard_normal(&self.mean, &sd.expand_as(&self.mean)) / members as f64;
+                InducingDraw { whitened: mean + &sd * &noise.epsilon, kl }
+            }
+        }
+    }
+
+    /// V at the centre of q: the mean, carried through the flow. `[R, C]`
+    pub fn centre(&self, prior: &PriorFactors) -> Tensor {
+        let mean = match &self.family {
+            Family::Flow(flow) => flow.forward(&self.mean, None).value,
+            Family::Ensemble => self.mean.mean_dim(0, false, self.mean.kind()),
+            _ => self.mean.shallow_clone(),
+        };
+        if self.whitened { mean } else { prior.whiten(&mean) }
+    }
+
+    /// The flow, if this family has one.
+    pub fn flow(&self) -> Option<&dyn Flow> {
+        match &self.family {
+            Family::Flow(flow) => Some(flow),
+            _ => None,
+        }
+    }
+}
+
+impl Family {
+    fn init(path: &Path, config: &PosteriorConfig, (rows, cols): (i64, i64), key: Key) -> Result<Self> {
+        let lower = |name: &str, n: i64| path.zeros(name, &[n, n]);
+        Ok(match config {
+            PosteriorConfig::Diagonal => Self::Diagonal,
+            PosteriorConfig::Ensemble { .. } => Self::Ensemble,
+            PosteriorConfig::MatrixNormal => {
+                Self::MatrixNormal { row_lower: lower("inducing_row_lower", rows), col_lower: lower("inducing_col_lower", cols) }
+            }
+            PosteriorConfig::Full => Self::Full { lower: lower("inducing_lower", rows * cols) },
+            PosteriorConfig::Flow { flow } => Self::Flow(flow.init(&(path / "flow"), cols, key.fold("flow"))?),
+        })
+    }
+}
+
+/// A and B from their strict lower parts and the joined diagonals.
+fn matrix_normal_factors(sd: &Tensor, row_lower: &Tensor, col_lower: &Tensor) -> (Tensor, Tensor) {
+    let rows = row_lower.size()[0];
+    let a = row_lower.tril(-1) + sd.narrow(0, 0, rows).diag(0);
+    let b = col_lower.tril(-1) + sd.narrow(0, rows, col_lower.size()[0]).diag(0);
+    (a, b)
+}
+
+/// `½[tr(AAᵀ) tr(BBᵀ) + ‖m‖² − RC] − C ln det A − R ln det B`. Scalar.
+fn kl_matrix_normal(mean: &Tensor, a: &Tensor, b: &Tensor) -> Tensor {
+    let (rows, cols) = (a.size()[0] as f64, b.size()[0] as f64);
+    let energy = |t: &Tensor| t.square().sum(t.kind());
+    (energy(a) * energy(b) + energy(mean) - rows * cols) * 0.5 - log_det_lower(a) * cols - log_det_lower(b) * rows
+}
+
+/// `KL[N(m, diag s²) ‖ MN(0, K_r, K_c)]
+///  = ½[Σ_ij s²_ij (K_r⁻¹)_ii (K_c⁻¹)_jj + ‖L_r⁻¹ m L_c⁻ᵀ‖² − RC] + C ln det L_r + R ln det L_c − Σ ln s`. Scalar.
+pub fn kl_unwhitened(prior: &PriorFactors, mean: &Tensor, sd: &Tensor) -> Tensor {
+    let precision_diagonal = |l: &Tensor| {
+        let eye = Tensor::eye(l.size()[0], (l.kind(), l.device()));
+        crate::linalg::solve_lower(l, &eye).square().sum_dim_intlist(0, false, l.kind())
+    };
+    let (rows, cols) = (mean.size()[0] as f64, mean.size()[1] as f64);
+    let trace = (sd.square() * precision_diagonal(&prior.l_row).outer(&precision_diagonal(&prior.l_col))).sum(sd.kind());
+    let quadratic = prior.whiten(mean).square().sum(mean.kind());
+    let log_det = log_det_lower(&prior.l_row) * cols + log_det_lower(&prior.l_col) * rows - sd.log().sum(sd.kind());
+    (trace + quadratic - rows * cols) * 0.5 + log_det
+}

@@ -1,0 +1,165 @@
+//! Prediction with K weight draws: means, and doubt split into aleatoric and epistemic.
+//!
+//! Each draw's weights are made once and used for the whole data set; what is kept does not grow with K.
+
+use tch::{Kind, Tensor};
+
+use crate::layer::{Factors, Mode, Network, Pass};
+use crate::linalg::Check;
+use crate::objective::Gaussian;
+use crate::{Error, Key, Result};
+
+/// Passes for K draws, weights and factors made once.
+#[derive(Debug)]
+pub struct Draws<'a> {
+    network: &'a dyn Network,
+    factors: Factors,
+    key: Key,
+    /// K; 1 for a network without Bayesian weights.
+    pub count: u64,
+}
+
+impl<'a> Draws<'a> {
+    /// Factorises the network once.
+    ///
+    /// # Errors
+    /// When K is zero or a covariance cannot be factorised.
+    pub fn new(network: &'a dyn Network, count: u64, key: Key) -> Result<Self> {
+        if count == 0 {
+            return Err(Error::setting("draws", 0, "prediction needs at least one draw"));
+        }
+        let weights = network.inducing();
+        let count = if weights.is_empty() { 1 } else { count };
+        Ok(Self { network, factors: Factors::of(&weights, Check::Now)?, key, count })
+    }
+
+    /// Outputs of draw k for every batch, in evaluation mode and without gradients.
+    ///
+    /// # Errors
+    /// When a batch does not fit the network.
+    pub fn outputs(&self, k: u64, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+        tch::no_grad(|| {
+            let key = self.key.at(k);
+            let mut pass = Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?;
+            for (index, batch) in batches.iter().enumerate() {
+                pass.set_noise(key.at(index as u64));
+                each(index, self.network.forward(batch, &mut pass)?)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What K draws say about the class of each input.
+#[derive(Debug)]
+pub struct Classified {
+    /// `mean_k p_k`. `[N, classes]`
+    pub probs: Tensor,
+    /// Entropy of the mean. `[N]`
+    pub total: Tensor,
+    /// Mean of the entropies. `[N]`
+    pub aleatoric: Tensor,
+    /// Their difference: the mutual information between label and weights. `[N]`
+    pub epistemic: Tensor,
+    /// `mean_k −log p_k(label)` of each input, when labels were given: the paper's CIFAR script reports its mean. `[N]`
+    pub mean_nll: Option<Tensor>,
+}
+
+/// Classifies batches with K draws.
+///
+/// # Shapes
+/// batches of `[n_i, ..]`, labels `[N]` → fields of N rows
+///
+/// # Errors
+/// When a batch does not fit the network.
+pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> Result<Classified> {
+    let k = draws.count as f64;
+    let mut probs: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
+    let mut entropies: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
+    let mut nlls: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
+    let offsets = offsets(batches);
+    for draw in 0..draws.count {
+        draws.outputs(draw, batches, |index, logits| {
+            let log_p = logits.to_kind(Kind::Float).log_softmax(-1, Kind::Float);
+            let p = log_p.exp();
+            add(&mut entropies[index], entropy_of(&p, &log_p) / k);
+            add(&mut probs[index], p / k);
+            if let Some(labels) = labels {
+                let part = labels.narrow(0, offsets[index], batches[index].size()[0]).to_device(log_p.device());
+                add(&mut nlls[index], log_p.gather(-1, &part.unsqueeze(-1), false).squeeze_dim(-1) * (-1.0 / k));
+            }
+            Ok(())
+        })?;
+    }
+    let join = |parts: Vec<Option<Tensor>>| Tensor::cat(&parts.into_iter().flatten().collect::<Vec<_>>(), 0);
+    let (probs, aleatoric) = (join(probs), join(entropies));
+    let total = entropy_of(&probs, &probs.clamp_min(1e-38).log());
+    let mean_nll = labels.map(|_| join(nlls));
+    Ok(Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll })
+}
+
+fn offsets(batches: &[Tensor]) -> Vec<i64> {
+    batches.iter().scan(0, |next, batch| Some(std::mem::replace(next, *next + batch.size()[0]))).collect()
+}
+
+fn add(slot: &mut Option<Tensor>, term: Tensor) {
+    *slot = Some(match slot.take() {
+        Some(sum) => sum + term,
+        None => term,
+    });
+}
+
+/// `−Σ_c p log p`. `[.., classes]` → `[..]`
+fn entropy_of(p: &Tensor, log_p: &Tensor) -> Tensor {
+    -(p * log_p).sum_dim_intlist(-1, false, p.kind())
+}
+
+/// Means and noise variances of every draw, from which all regression metrics follow.
+#[derive(Debug)]
+pub struct Regressed {
+    /// `[K, N]`
+    pub means: Tensor,
+    /// `[K, N]`
+    pub noise: Tensor,
+}
+
+impl Regressed {
+    /// Mean of the draws' means. `[N]`
+    pub fn mean(&self) -> Tensor {
+        self.means.mean_dim(0, false, Kind::Double)
+    }
+
+    /// Variance of the draws' means. `[N]`
+    pub fn epistemic(&self) -> Tensor {
+        self.means.var_dim(0, false, false)
+    }
+
+    /// Mean of the draws' noise variances. `[N]`
+    pub fn aleatoric(&self) -> Tensor {
+        self.noise.mean_dim(0, false, Kind::Double)
+    }
+}
+
+/// Predicts a Gaussian for each input with K draws.
+///
+/// # Shapes
+/// batches of `[n_i, features]` → `[K, N]`
+///
+/// # Errors
+/// When a batch does not fit the network.
+pub fn regress(draws: &Draws, likelihood: &Gaussian, batches: &[Tensor]) -> Result<Regressed> {
+    let mut means = Vec::new();
+    let mut noise = Vec::new();
+    for draw in 0..draws.count {
+        let (mut mean_parts, mut noise_parts) = (Vec::new(), Vec::new());
+        draws.outputs(draw, batches, |_, outputs| {
+            let output = likelihood.output(&outputs.to_kind(Kind::Double));
+            mean_parts.push(output.mean);
+            noise_parts.push(output.variance.to_kind(Kind::Double));
+            Ok(())
+        })?;
+        means.push(Tensor::cat(&mean_parts, 0));
+        noise.push(Tensor::cat(&noise_parts, 0));
+    }
+    Ok(Regressed { means: Tensor::stack(&means, 0).detach(), noise: Tensor::stack(&noise, 0).detach() })
+}

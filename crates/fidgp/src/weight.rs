@@ -1,0 +1,294 @@
+//! One weight matrix: its prior, its posterior and its conditional, put together.
+
+use serde::{Deserialize, Serialize};
+use tch::nn::{Init, Path};
+use tch::Tensor;
+
+use crate::conditional::{self, Conditional, ConditionalKl, MatheronNoise, NoiseOn};
+use crate::distribution::{BoundMap, Bounded};
+use crate::linalg::{Check, Jitter};
+use crate::posterior::{InducingNoise, Posterior, PosteriorConfig, PosteriorOptions};
+use crate::prior::{self, Grams, KroneckerPrior, PriorFactors, Sizes, layer_name};
+use crate::{Error, Key, Result};
+
+/// How a layer's weight is made Bayesian. Names follow bayesianize where it has the same thing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct InducingConfig {
+    /// R, the rows of U (the paper's M_out).
+    pub inducing_rows: i64,
+    /// C, the columns of U (the paper's M_in).
+    pub inducing_cols: i64,
+    /// Reduce R to d_out and C to d_in where they exceed them; the released code does not.
+    pub cap_inducing: bool,
+    /// q(U).
+    pub posterior: PosteriorConfig,
+    /// Whether q lives in whitened space.
+    pub whitened_u: bool,
+    /// Initial deviation of q(U).
+    pub init_sd_u: f64,
+    /// Upper bound of that deviation.
+    pub max_sd_u: Option<f64>,
+    /// How W is drawn given U.
+    pub conditional: Conditional,
+    /// Where Reparam noise is drawn.
+    pub noise: NoiseOn,
+    /// Which conditional KL is charged.
+    pub conditional_kl: ConditionalKl,
+    /// Initial conditional scale λ.
+    pub init_lamda: f64,
+    /// Upper bound of λ.
+    pub max_lamda: Option<f64>,
+    /// Whether λ is learnt.
+    pub learn_lamda: bool,
+    /// Weight of the penalty β_λ λ² (0: none).
+    pub lamda_penalty: f64,
+    /// How s and λ are bounded.
+    pub bound: BoundMap,
+    /// Prior deviation of a weight, before width scaling.
+    pub prior_sd: f64,
+    /// Divide the prior deviation by √d_in.
+    pub sqrt_width_scaling: bool,
+    /// Initial D of the prior.
+    pub init_d: f64,
+    /// Relative jitter of the Choleskys.
+    pub jitter: f64,
+}
+
+impl Default for InducingConfig {
+    fn default() -> Self {
+        Self {
+            inducing_rows: 128,
+            inducing_cols: 128,
+            cap_inducing: true,
+            posterior: PosteriorConfig::Flow { flow: crate::flow::FlowConfig::default() },
+            whitened_u: true,
+            init_sd_u: 1e-3,
+            max_sd_u: Some(0.1),
+            conditional: Conditional::Matheron,
+            noise: NoiseOn::Weights,
+            conditional_kl: ConditionalKl::Paper,
+            init_lamda: 1e-3,
+            max_lamda: Some(0.03),
+            learn_lamda: true,
+            lamda_penalty: 0.0,
+            bound: BoundMap::Smooth,
+            prior_sd: 1.0,
+            sqrt_width_scaling: true,
+            init_d: 1e-3,
+            jitter: Jitter::FIDGP.relative,
+        }
+    }
+}
+
+impl InducingConfig {
+    /// The inducing sizes for a weight `[d_out, d_in]`, after the cap.
+    pub fn sizes(&self, d_out: i64, d_in: i64) -> Sizes {
+        let cap = |size: i64, width: i64| if self.cap_inducing { size.min(width) } else { size };
+        Sizes { d_out, d_in, rows: cap(self.inducing_rows, d_out), cols: cap(self.inducing_cols, d_in) }
+    }
+
+    fn check(&self, name: &str) -> Result<()> {
+        let wrong = |setting: &str, value: &dyn ToString, advice: &str| {
+            Err(Error::setting(format!("{name}: {setting}"), value.to_string(), advice))
+        };
+        if self.inducing_rows < 1 || self.inducing_cols < 1 {
+            let size = format!("{}x{}", self.inducing_rows, self.inducing_cols);
+            return wrong("inducing_rows x inducing_cols", &size, "an inducing matrix needs at least one row and one column");
+        }
+        if self.prior_sd <= 0.0 || !self.prior_sd.is_finite() {
+            return wrong("prior_sd", &self.prior_sd, "must be greater than 0");
+        }
+        if self.jitter < 0.0 || !self.jitter.is_finite() {
+            return wrong("jitter", &self.jitter, "must be 0 or greater; 1e-5 is usual");
+        }
+        if self.conditional == Conditional::Matheron && self.noise == NoiseOn::Outputs {
+            return wrong("noise", &"outputs", "Matheron noise is correlated between weights; use conditional = \"reparam\"");
+        }
+        if self.conditional == Conditional::Matheron && self.conditional_kl == ConditionalKl::Exact {
+            return wrong("conditional_kl", &"exact", "is the KL of Reparam; Matheron's is exact with \"paper\"");
+        }
+        Ok(())
+    }
+}
+
+/// Both parts of a layer's KL.
+#[derive(Debug)]
+pub struct Kl {
+    /// KL of q(U) against p(U). Scalar.
+    pub inducing: Tensor,
+    /// KL of q(W|U) against p(W|U), and the penalty on λ if there is one. Scalar.
+    pub conditional: Tensor,
+}
+
+/// The randomness of one draw of a weight.
+#[derive(Debug)]
+pub struct WeightNoise {
+    /// For V.
+    pub inducing: InducingNoise,
+    /// For W given U.
+    pub conditional: ConditionalNoise,
+}
+
+/// The randomness of W given U.
+#[derive(Debug)]
+pub enum ConditionalNoise {
+    /// e1 … e4.
+    Matheron(MatheronNoise),
+    /// ε. `[d_out, d_in]`
+    Weights(Tensor),
+    /// The layer draws it on its outputs.
+    Outputs,
+}
+
+/// What a draw gives the layer.
+#[derive(Debug)]
+pub enum Drawn {
+    /// The weight itself. `[d_out, d_in]`
+    Weight(Tensor),
+    /// The mean weight and the deviation of every weight around it, for noise on the outputs.
+    MeanAndScale {
+        /// `σ_p E[W|U]`. `[d_out, d_in]`
+        mean: Tensor,
+        /// `σ_p λ`. Scalar.
+        scale: Tensor,
+    },
+}
+
+/// A weight matrix that follows from a small inducing matrix.
+#[derive(Debug)]
+pub struct InducingWeight {
+    /// Where it stands in the network: `layer2.1.conv1`.
+    pub name: String,
+    /// Settings it was made with.
+    pub config: InducingConfig,
+    /// p(U) and p(W|U).
+    pub prior: KroneckerPrior,
+    /// q(U).
+    pub posterior: Posterior,
+    /// λ.
+    pub conditional_scale: Bounded,
+}
+
+impl InducingWeight {
+    /// A weight `[d_out, d_in]` (bias column included) with parameters under `path`.
+    ///
+    /// # Errors
+    /// When a setting is out of range; the message names layer, setting and range.
+    pub fn init(path: &Path, d_out: i64, d_in: i64, config: &InducingConfig, key: Key) -> Result<Self> {
+        let name = layer_name(path);
+        config.check(&name)?;
+        let sizes = config.sizes(d_out, d_in);
+        let key = key.fold(&name);
+        let options = PosteriorOptions {
+            family: config.posterior.clone(),
+            whitened: config.whitened_u,
+            init_sd: config.init_sd_u,
+            max_sd: config.max_sd_u,
+            bound: config.bound,
+        };
+        let raw = Bounded::raw_of(&format!("{name}: init_lamda"), config.init_lamda, config.max_lamda, config.bound)?;
+        let raw = if config.learn_lamda {
+            path.var("_lamda", &[], Init::Const(raw))
+        } else {
+            path.add("_lamda", Tensor::full([0i64; 0], raw, (path.kind(), path.device())), false)
+        };
+        Ok(Self {
+            prior: KroneckerPrior::init(path, sizes, config.init_d, key.fold("prior"))?,
+            posterior: Posterior::init(path, sizes, &options, key.fold("posterior"))?,
+            conditional_scale: Bounded { raw, max: config.max_lamda, map: config.bound },
+            config: config.clone(),
+            name,
+        })
+    }
+
+    /// Sizes of W and U.
+    pub fn sizes(&self) -> Sizes {
+        self.prior.sizes()
+    }
+
+    /// `σ_p`: the deviation of a weight under the prior.
+    pub fn prior_scale(&self) -> f64 {
+        let width = if self.config.sqrt_width_scaling { (self.sizes().d_in as f64).sqrt() } else { 1.0 };
+        self.config.prior_sd / width
+    }
+
+    /// The noise of one draw, from the layer's own key: it does not depend on what other layers draw.
+    pub fn noise(&self, key: Key, factors: &PriorFactors, training: bool) -> WeightNoise {
+        let key = key.fold(&self.name);
+        let conditional = match (self.config.conditional, self.config.noise) {
+            (Conditional::Matheron, _) => ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), factors)),
+            (Conditional::Reparam, NoiseOn::Outputs) => ConditionalNoise::Outputs,
+            (Conditional::Reparam, NoiseOn::Weights) => {
+                let Sizes { d_out, d_in, .. } = self.sizes();
+                let a = &factors.a_row;
+                ConditionalNoise::Weights(key.fold("conditional").normal(&[d_out, d_in], a.kind(), a.device()))
+            }
+        };
+        WeightNoise { inducing: self.posterior.noise(key, training), conditional }
+    }
+
+    /// Draws the weight: V ~ q, then W given U (equation 8 of the paper), and what both pay.
+    ///
+    /// # Errors
+    /// When Matheron noise meets factors without Gram factors.
+    pub fn draw(&self, prior: &PriorFactors, noise: &WeightNoise) -> Result<(Drawn, Kl)> {
+        let inducing = self.posterior.draw(prior, &noise.inducing); // V, KL(q(U) ‖ p(U))     [R, C]
+        let lambda = self.conditional_scale.value();
+        let drawn = match &noise.conditional {
+            ConditionalNoise::Matheron(noise) => {
+                Drawn::Weight(conditional::matheron(prior, &inducing.whitened, &lambda, noise)? * self.prior_scale())
+            }
+            ConditionalNoise::Weights(noise) => {
+                Drawn::Weight(conditional::reparam(prior, &inducing.whitened, &lambda, noise) * self.prior_scale())
+            }
+            ConditionalNoise::Outputs => Drawn::MeanAndScale {
+                mean: conditional::mean(prior, &inducing.whitened) * self.prior_scale(),
+                scale: &lambda * self.prior_scale(),
+            },
+        };
+        Ok((drawn, Kl { inducing: inducing.kl, conditional: self.kl_conditional(prior, &lambda) }))
+    }
+
+    /// `σ_p E[W|U]` at the centre of q(U). `[d_out, d_in]`
+    pub fn mean(&self, prior: &PriorFactors) -> Tensor {
+        conditional::mean(prior, &self.posterior.centre(prior)) * self.prior_scale()
+    }
+
+    fn kl_conditional(&self, prior: &PriorFactors, lambda: &Tensor) -> Tensor {
+        let Sizes { d_out, d_in, .. } = self.sizes();
+        let kl = match self.config.conditional_kl {
+            ConditionalKl::Paper => conditional::kl_scaled(d_out * d_in, lambda),
+            ConditionalKl::Exact => conditional::kl_isotropic(prior, lambda),
+        };
+        kl + lambda.square() * self.config.lamda_penalty
+    }
+
+    fn grams(&self) -> Grams {
+        if self.config.conditional == Conditional::Matheron { Grams::Factored } else { Grams::Omitted }
+    }
+}
+
+/// Factors of all weights of a network, one batched factorisation for each size and jitter.
+///
+/// # Errors
+/// When a covariance cannot be factorised; the error names layer and matrix.
+pub fn factors(weights: &[&InducingWeight], check: Check) -> Result<Vec<PriorFactors>> {
+    let mut all: Vec<Option<PriorFactors>> = weights.iter().map(|_| None).collect();
+    let mut groups: Vec<((u64, Grams), Vec<usize>)> = Vec::new();
+    for (index, weight) in weights.iter().enumerate() {
+        let settings = (weight.config.jitter.to_bits(), weight.grams());
+        match groups.iter_mut().find(|(other, _)| *other == settings) {
+            Some((_, members)) => members.push(index),
+            None => groups.push((settings, vec![index])),
+        }
+    }
+    for ((jitter, grams), members) in groups {
+        let priors: Vec<_> = members.iter().map(|&i| &weights[i].prior).collect();
+        let jitter = Jitter { relative: f64::from_bits(jitter), ..Jitter::FIDGP };
+        for (index, factors) in members.into_iter().zip(prior::factors(&priors, jitter, grams, check)?) {
+            all[index] = Some(factors);
+        }
+    }
+    Ok(all.into_iter().flatten().collect())
+}
