@@ -1,0 +1,84 @@
+//! The order of crates and modules, checked: data flows one way, and the modules of `fidgp` stand in the order of the
+//! derivation. A new crate or module gets its place in `rules.rs` first.
+
+mod rules;
+mod rust_text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rules::{backwards_dependencies, backwards_references};
+use rust_text::{code_only, tokens};
+
+const LONGEST_FILE: usize = 500;
+
+#[test]
+fn crates_build_only_on_those_before_them() {
+    let complaints = folders(&workspace().join("crates"))
+        .into_iter()
+        .flat_map(|folder| backwards_dependencies(&read(&folder.join("Cargo.toml"))));
+    assert_none(complaints);
+}
+
+#[test]
+fn modules_use_only_those_before_them() {
+    let source = workspace().join("crates/fidgp/src");
+    let files: Vec<_> = rust_files(&source).iter().map(|path| (relative(path, &source), read(path))).collect();
+    assert_none(backwards_references(&files));
+}
+
+#[test]
+fn unsafe_code_lives_in_one_crate() {
+    let files = rust_files(&workspace().join("crates"));
+    let elsewhere = files.iter().filter(|path| !path.components().any(|part| part.as_os_str() == "fidgp-cuda"));
+    let complaints = elsewhere.flat_map(|path| {
+        let (code, name) = (code_only(&read(path)), relative(path, &workspace()));
+        let lines: Vec<_> =
+            tokens(&code).iter().filter(|token| token.text == "unsafe").map(|token| token.line).collect();
+        lines.into_iter().map(move |line| format!("{name}:{line}: `unsafe` belongs in fidgp-cuda alone"))
+    });
+    assert_none(complaints);
+}
+
+#[test]
+fn files_stay_short() {
+    let sources = folders(&workspace().join("crates")).into_iter().flat_map(|folder| rust_files(&folder.join("src")));
+    let lengths = sources.map(|path| (read(&path).lines().count(), relative(&path, &workspace())));
+    let complaints = lengths.filter(|(lines, _)| *lines > LONGEST_FILE);
+    assert_none(complaints.map(|(lines, name)| format!("{name}: {lines} lines, more than {LONGEST_FILE}: split it")));
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/fidgp-cli is two folders down").to_owned()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    entries(folder).into_iter().filter(|path| path.join("Cargo.toml").is_file()).collect()
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let (folders, files): (Vec<_>, Vec<_>) = entries(folder).into_iter().partition(|path| path.is_dir());
+    let rust = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    rust.chain(folders.iter().flat_map(|folder| rust_files(folder))).collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn relative(path: &Path, base: &Path) -> String {
+    path.strip_prefix(base).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}
+
+#[track_caller]
+fn assert_none(complaints: impl IntoIterator<Item = String>) {
+    let complaints: Vec<_> = complaints.into_iter().collect();
+    assert!(complaints.is_empty(), "\n\n{}\n", complaints.join("\n"));
+}
