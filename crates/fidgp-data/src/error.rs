@@ -74,6 +74,10 @@ impl Error {
         Self::Line { file: file.into(), line, problem: problem.into(), advice }
     }
 
+    pub(crate) fn byte(file: &Path, byte: usize, problem: impl Into<String>, advice: &'static str) -> Self {
+        Self::Byte { file: file.into(), byte, problem: problem.into(), advice }
+    }
+
     pub(crate) fn file(file: &Path, problem: impl Into<String>, advice: &'static str) -> Self {
         Self::File { file: file.into(), problem: problem.into(), advice }
     }

@@ -4,16 +4,41 @@
 //! value ([`Table`], [`Images`]) or an [`Error`] that names the file, the place inside it and the way out.
 //! Randomness comes in as a seed; the same seed gives the same rows on every machine.
 
+mod array;
+pub mod arrays;
+mod bytes;
+pub mod catalogue;
+pub mod cifar;
+mod crop;
+mod detect;
+mod digest;
 mod error;
+mod folder;
+pub mod idx;
+mod images;
+mod inspect;
+mod listing;
+pub mod mat5;
+pub mod npy;
+mod picture;
 mod random;
 pub mod split;
 mod standardise;
+mod summary;
+pub mod svhn;
 pub mod synthetic;
 mod table;
 mod text;
 pub mod uci;
 
+pub use crop::CropBox;
+pub use detect::detect;
+pub use digest::file_sha256;
 pub use error::{Error, Result};
+pub use folder::ImageFolder;
+pub use images::{ChannelStatistics, Images, Part};
+pub use picture::Picture;
 pub use split::{Holdout, Parts, Split, epoch_order};
 pub use standardise::Standardiser;
+pub use summary::{ClassCount, FileDigest, PartSummary, Summary};
 pub use table::Table;

@@ -50,6 +50,11 @@ pub fn indices(file: &Path, limit: usize) -> Result<Vec<usize>> {
     Ok(found)
 }
 
+/// One name a line; blank lines are skipped.
+pub fn names(file: &Path) -> Result<Vec<String>> {
+    Ok(filled_lines(&read(file)?).map(|(_, text)| text.to_owned()).collect())
+}
+
 fn filled_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().map(str::trim).enumerate().filter(|(_, t)| !t.is_empty()).map(|(i, t)| (i + 1, t))
 }

@@ -82,6 +82,8 @@ fn bad_fractions_are_refused() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
     #[test]
     fn splits_cover_every_row_once(n in 2_usize..300, fraction in 0.0..0.99_f64, seed: u64) {
         let labels: Vec<u32> = (0..n as u32).map(|i| i % 7).collect();

@@ -1,0 +1,100 @@
+//! One array of numbers with a name and a shape.
+
+use crate::{Error, Result};
+
+/// A named array in C order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Array {
+    /// Its name: the file's for `.npy`, its own in `.safetensors`.
+    pub name: String,
+    /// Its size, the last dimension running fastest.
+    pub shape: Vec<usize>,
+    /// Its numbers.
+    pub values: Values,
+}
+
+/// The numbers of an array, in the type they were stored in.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the types say it")]
+pub enum Values {
+    U8(Vec<u8>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    I64(Vec<i64>),
+}
+
+impl Array {
+    /// The array as class labels.
+    pub fn to_labels(&self, set: &str) -> Result<Vec<u32>> {
+        let bad = |problem| Error::value(set, problem, "give labels as uint8 or int64 [N], counted from 0");
+        if self.shape.len() != 1 {
+            return Err(bad(format!("`{}` has shape {:?}", self.name, self.shape)));
+        }
+        match &self.values {
+            Values::U8(values) => Ok(values.iter().map(|&v| v.into()).collect()),
+            Values::I64(values) => {
+                let whole = |(row, &v)| u32::try_from(v).map_err(|_| bad(format!("row {row} has label {v}")));
+                values.iter().enumerate().map(whole).collect()
+            }
+            other => Err(bad(format!("`{}` is {}", self.name, other.kind()))),
+        }
+    }
+}
+
+macro_rules! little_endian {
+    ($name:ident, $type:ty, $variant:ident) => {
+        pub(crate) fn $name(data: &[u8]) -> Self {
+            let (items, _) = data.as_chunks::<{ size_of::<$type>() }>();
+            Self::$variant(items.iter().map(|&bytes| <$type>::from_le_bytes(bytes)).collect())
+        }
+    };
+}
+
+impl Values {
+    little_endian!(f32_from, f32, F32);
+    little_endian!(f64_from, f64, F64);
+    little_endian!(i64_from, i64, I64);
+
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::U8(values) => values.len(),
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::I64(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The type in words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::U8(_) => "uint8",
+            Self::F32(_) => "float32",
+            Self::F64(_) => "float64",
+            Self::I64(_) => "int64",
+        }
+    }
+
+    /// Everything as `f64` (integers beyond 2⁵³ are rounded).
+    pub fn to_f64(&self) -> Vec<f64> {
+        match self {
+            Self::U8(values) => values.iter().map(|&v| v.into()).collect(),
+            Self::F32(values) => values.iter().map(|&v| v.into()).collect(),
+            Self::F64(values) => values.clone(),
+            Self::I64(values) => values.iter().map(|&v| v as f64).collect(),
+        }
+    }
+
+    pub(crate) fn item_bytes(&self) -> usize {
+        match self {
+            Self::U8(_) => 1,
+            Self::F32(_) => 4,
+            Self::F64(_) | Self::I64(_) => 8,
+        }
+    }
+}

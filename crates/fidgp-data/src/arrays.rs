@@ -1,0 +1,93 @@
+//! Arrays that people bring along: `.npy` and `.safetensors`, turned into [`Images`] or a [`Table`].
+//!
+//! ```text
+//! images.npy or `images`      uint8 [N, C, H, W] or [N, H, W]     labels    uint8 or int64 [N]
+//! features.npy or `features`  float [N, columns]                  targets   float [N] or [N, 1]
+//! ```
+
+use std::path::Path;
+
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+
+pub use crate::array::{Array, Values};
+use crate::{
+    Error, Images, Result, Table,
+    bytes::{self, FETCH_AGAIN},
+    images::numbered,
+    listing, npy,
+};
+
+/// More classes than this are taken for a damaged label.
+const MOST_CLASSES: usize = 1_000_000;
+
+/// Reads a `.npy` (one array) or a `.safetensors` (all arrays, sorted by name).
+pub fn read(file: &Path) -> Result<Vec<Array>> {
+    match listing::extension(file).as_str() {
+        "npy" => Ok(vec![npy::read(file)?]),
+        "safetensors" => read_safetensors(file),
+        other => Err(Error::file(file, format!("`.{other}` is not known"), "give a .npy or a .safetensors file")),
+    }
+}
+
+/// Reads every array of a `.safetensors` file, sorted by name.
+pub fn read_safetensors(file: &Path) -> Result<Vec<Array>> {
+    let content = bytes::read(file)?;
+    let tensors = SafeTensors::deserialize(&content)
+        .map_err(|e| Error::file(file, format!("not a sound safetensors file: {e}"), FETCH_AGAIN))?;
+    let mut arrays: Vec<Array> = tensors.iter().map(|(name, view)| array(file, name, &view)).collect::<Result<_>>()?;
+    arrays.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(arrays)
+}
+
+fn array(file: &Path, name: &str, view: &TensorView) -> Result<Array> {
+    let values = match view.dtype() {
+        Dtype::U8 => Values::U8(view.data().to_vec()),
+        Dtype::F32 => Values::f32_from(view.data()),
+        Dtype::F64 => Values::f64_from(view.data()),
+        Dtype::I64 => Values::i64_from(view.data()),
+        other => {
+            return Err(Error::file(file, format!("`{name}` is {other:?}"), "store it as U8, I64, F32 or F64"));
+        }
+    };
+    Ok(Array { name: name.into(), shape: view.shape().to_vec(), values })
+}
+
+/// Pairs pixels with labels; classes are numbered up to the highest label.
+pub fn images(name: &str, pixels: &Array, labels: &Array) -> Result<Images> {
+    let Values::U8(bytes) = &pixels.values else {
+        let problem = format!("`{}` is {}", pixels.name, pixels.values.kind());
+        return Err(Error::value(name, problem, "store pixels as uint8, 0 to 255"));
+    };
+    let Some(size) = image_size(&pixels.shape) else {
+        let problem = format!("`{}` has shape {:?}", pixels.name, pixels.shape);
+        return Err(Error::value(name, problem, "give images as [N, C, H, W] or [N, H, W]"));
+    };
+    let labels = labels.to_labels(name)?;
+    let classes = labels.iter().max().map_or(0, |&top| top as usize + 1);
+    if classes > MOST_CLASSES {
+        let problem = format!("the highest label is {}", classes - 1);
+        return Err(Error::value(name, problem, "count labels from 0 without gaps"));
+    }
+    Images::new(name, bytes.clone(), size, labels, numbered(classes))
+}
+
+/// Pairs features with targets.
+pub fn table(name: &str, features: &Array, targets: &Array) -> Result<Table> {
+    let &[rows, columns] = &features.shape[..] else {
+        let problem = format!("`{}` has shape {:?}", features.name, features.shape);
+        return Err(Error::value(name, problem, "give features as [N, columns]"));
+    };
+    if targets.shape != [rows] && targets.shape != [rows, 1] {
+        let problem = format!("`{}` has shape {:?} for {rows} rows", targets.name, targets.shape);
+        return Err(Error::value(name, problem, "give one target per row"));
+    }
+    Table::new(name, features.values.to_f64(), columns, targets.values.to_f64())
+}
+
+fn image_size(shape: &[usize]) -> Option<[usize; 3]> {
+    match *shape {
+        [_, channels, height, width] => Some([channels, height, width]),
+        [_, height, width] => Some([1, height, width]),
+        _ => None,
+    }
+}

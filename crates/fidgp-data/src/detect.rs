@@ -1,0 +1,46 @@
+//! Says what a path holds.
+
+use std::path::Path;
+
+use crate::{Error, Result, Summary, inspect, listing};
+
+/// Looks at a path, or says nothing where it is something else.
+type Recogniser = fn(&Path) -> Result<Option<Summary>>;
+
+/// Asked in this order; the first that knows the path describes it.
+const RECOGNISERS: [Recogniser; 7] = [
+    inspect::cifar10,
+    inspect::cifar100,
+    inspect::svhn,
+    inspect::idx,
+    inspect::uci,
+    inspect::arrays,
+    inspect::image_folder,
+];
+
+/// Finds out what `path` (a folder, or one of its files) holds, reads and checks it, and describes it.
+pub fn detect(path: &Path) -> Result<Summary> {
+    if !path.exists() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(Error::io(path, missing));
+    }
+    for recognise in RECOGNISERS {
+        if let Some(summary) = recognise(path)? {
+            return Ok(summary);
+        }
+    }
+    let held = if path.is_dir() { contents(path)? } else { "a file of an unknown kind".into() };
+    let advice =
+        "known are CIFAR binary, SVHN .mat, idx, UCI, .npy, .safetensors, and pictures in one folder per class";
+    Err(Error::file(path, format!("not a known data set: {held}"), advice))
+}
+
+/// The first few names in a folder.
+fn contents(folder: &Path) -> Result<String> {
+    let names: Vec<String> = listing::entries(folder)?.iter().map(|path| listing::name(path)).collect();
+    match names.len() {
+        0 => Ok("the folder is empty".into()),
+        few @ 1..=5 => Ok(format!("it holds {few}: {}", names.join(", "))),
+        many => Ok(format!("it holds {many} things: {}, …", names[..5].join(", "))),
+    }
+}

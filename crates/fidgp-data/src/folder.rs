@@ -1,0 +1,111 @@
+//! A folder of pictures in one folder per class, as ImageNet is kept: `root/<class>/*.{jpg,jpeg,png,webp}`.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Images, Picture, Result, listing};
+
+const EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
+
+/// The list of pictures; each is decoded when asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFolder {
+    root: PathBuf,
+    class_names: Vec<String>,
+    files: Vec<PathBuf>,
+    labels: Vec<u32>,
+}
+
+impl ImageFolder {
+    /// Lists `root`: classes sorted by name, pictures sorted by name inside a class.
+    pub fn open(root: &Path) -> Result<Self> {
+        let mut folder = Self { root: root.into(), class_names: vec![], files: vec![], labels: vec![] };
+        for class in listing::folders(root)? {
+            folder.add_class(&class)?;
+        }
+        if folder.class_names.is_empty() {
+            return Err(Error::file(root, "holds no class folders", "put pictures into one folder per class"));
+        }
+        Ok(folder)
+    }
+
+    fn add_class(&mut self, class: &Path) -> Result<()> {
+        let pictures = pictures(class)?;
+        if pictures.is_empty() {
+            let advice = "each class folder needs .jpg, .jpeg, .png or .webp files directly inside";
+            return Err(Error::file(class, "holds no pictures", advice));
+        }
+        let label = self.class_names.len() as u32;
+        self.labels.extend(pictures.iter().map(|_| label));
+        self.files.extend(pictures);
+        self.class_names.push(listing::name(class));
+        Ok(())
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// How many pictures there are.
+    pub fn rows(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The file of every picture, `[rows]`.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// The class of every picture, `[rows]`.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// The names of the classes: their folders.
+    pub fn class_names(&self) -> &[String] {
+        &self.class_names
+    }
+
+    /// How many pictures each class has, `[classes]`.
+    pub fn class_counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.class_names.len()];
+        self.labels.iter().for_each(|&label| counts[label as usize] += 1);
+        counts
+    }
+
+    /// Decodes picture `row`.
+    pub fn decode(&self, row: usize) -> Result<Picture> {
+        let file = self.files.get(row).ok_or_else(|| {
+            let problem = format!("picture {row} was asked for, there are {}", self.rows());
+            Error::file(&self.root, problem, "use a split that was made for this folder")
+        })?;
+        Picture::open(file)
+    }
+
+    /// Decodes the pictures named into one block: shorter side to `resize`, then the middle `crop × crop`.
+    pub fn load(&self, rows: &[usize], resize: u32, crop: u32) -> Result<Images> {
+        let mut pixels = Vec::new();
+        for &row in rows {
+            let picture = self.decode(row)?.resize_shorter(resize)?.centre_crop(crop)?;
+            pixels.extend(picture.planar());
+        }
+        let labels = rows.iter().map(|&row| self.labels[row]).collect();
+        Images::new(
+            listing::name(&self.root),
+            pixels,
+            [3, crop as usize, crop as usize],
+            labels,
+            self.class_names.clone(),
+        )
+    }
+
+    /// Decodes everything and returns what went wrong, file by file.
+    pub fn damaged(&self) -> Vec<Error> {
+        self.files.iter().filter_map(|file| Picture::open(file).err()).collect()
+    }
+}
+
+/// The pictures directly inside a folder, sorted.
+pub(crate) fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
+    listing::files(folder, |name| EXTENSIONS.contains(&listing::extension(Path::new(name)).as_str()))
+}

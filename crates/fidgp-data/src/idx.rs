@@ -1,0 +1,124 @@
+//! The idx format of MNIST and its kin; plain or gzipped.
+//!
+//! ```text
+//! 0, 0, type (8 = u8), number of dimensions, each dimension as u32 big-endian, then the bytes
+//! ```
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::{
+    Error, Images, Part, Result,
+    bytes::{self, Cursor, FETCH_AGAIN, product},
+    images::numbered,
+    listing,
+};
+
+/// The classes of Fashion-MNIST.
+pub const FASHION_NAMES: [&str; 10] =
+    ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"];
+/// The classes of notMNIST.
+pub const NOTMNIST_NAMES: [&str; 10] = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"];
+
+/// An array of bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idx {
+    /// Its size, the last dimension running fastest.
+    pub dims: Vec<usize>,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}
+
+/// Reads one part of MNIST.
+pub fn mnist(folder: &Path, part: Part) -> Result<Images> {
+    folder_with_names("MNIST", folder, part, numbered(10))
+}
+
+/// Reads one part of Fashion-MNIST.
+pub fn fashion_mnist(folder: &Path, part: Part) -> Result<Images> {
+    folder_with_names("Fashion-MNIST", folder, part, FASHION_NAMES.map(String::from).into())
+}
+
+/// Reads one part of notMNIST in idx form.
+pub fn notmnist(folder: &Path, part: Part) -> Result<Images> {
+    folder_with_names("notMNIST", folder, part, NOTMNIST_NAMES.map(String::from).into())
+}
+
+/// Reads one part of any set in this layout; classes are numbered up to the highest label.
+pub fn folder(name: &str, folder: &Path, part: Part) -> Result<Images> {
+    folder_with_names(name, folder, part, Vec::new())
+}
+
+fn folder_with_names(name: &str, folder: &Path, part: Part, class_names: Vec<String>) -> Result<Images> {
+    let [images, labels] = part_files(folder, part)?;
+    images_from(&format!("{name} {}", part.name()), &images, &labels, class_names)
+}
+
+/// Pairs an image file with a label file; without names, classes are numbered up to the highest label.
+pub fn images_from(name: &str, images: &Path, labels: &Path, mut class_names: Vec<String>) -> Result<Images> {
+    let pictures = read(images)?;
+    let classes = read(labels)?;
+    let &[count, height, width] = &pictures.dims[..] else {
+        let problem = format!("has size {:?}, not [N, height, width]", pictures.dims);
+        return Err(Error::file(images, problem, "give the images (idx3), then the labels (idx1)"));
+    };
+    if classes.dims != [count] {
+        let problem = format!("has size {:?} for {count} images", classes.dims);
+        return Err(Error::file(labels, problem, "take both files from the same part of the set"));
+    }
+    if class_names.is_empty() {
+        class_names = numbered(classes.data.iter().max().map_or(0, |&top| usize::from(top) + 1));
+    }
+    let labels = classes.data.into_iter().map(u32::from).collect();
+    Images::new(name, pictures.data, [1, height, width], labels, class_names)
+}
+
+/// The image file and the label file of a part: `train-images…idx3…` or `t10k-images…` (also `test-images…`).
+pub(crate) fn part_files(folder: &Path, part: Part) -> Result<[PathBuf; 2]> {
+    let prefixes: &[&str] = match part {
+        Part::Train => &["train"],
+        Part::Test => &["t10k", "test"],
+    };
+    let find = |what: &str, idx: &str| {
+        let is_it = |name: &str| prefixes.iter().any(|p| name.contains(&format!("{p}-{what}"))) && name.contains(idx);
+        listing::files(folder, is_it)?.into_iter().next().ok_or_else(|| {
+            let problem = format!("no file `{}-{what}-{idx}-ubyte` in it", prefixes[0]);
+            Error::file(folder, problem, "put the files there under their original names, gzipped or not")
+        })
+    };
+    Ok([find("images", "idx3")?, find("labels", "idx1")?])
+}
+
+/// Reads one file of bytes.
+pub fn read(file: &Path) -> Result<Idx> {
+    let content = inflated(file)?;
+    let mut cursor = Cursor::new(file, &content);
+    let magic = cursor.take(4, "the magic number")?;
+    let &[0, 0, 8, rank] = magic else {
+        let problem = format!("the magic number is {magic:02x?}, not [00, 00, 08, dimensions]");
+        return Err(cursor.fault(0, problem, "only idx files of unsigned bytes are read"));
+    };
+    let sizes: Result<Vec<usize>> = (0..rank).map(|_| Ok(cursor.u32_be("the sizes")? as usize)).collect();
+    let (dims, start) = (sizes?, cursor.at());
+    let data = cursor.rest().to_vec();
+    if product(&dims) != Some(data.len()) {
+        let problem = format!("{} bytes follow the header, the size is {dims:?}", data.len());
+        return Err(cursor.fault(start, problem, FETCH_AGAIN));
+    }
+    Ok(Idx { dims, data })
+}
+
+fn inflated(file: &Path) -> Result<Vec<u8>> {
+    let content = bytes::read(file)?;
+    if !content.starts_with(&[0x1f, 0x8b]) {
+        return Ok(content);
+    }
+    let mut out = Vec::new();
+    let done = MultiGzDecoder::new(&content[..]).read_to_end(&mut out);
+    done.map_err(|e| Error::byte(file, out.len(), format!("gzip is damaged: {e}"), FETCH_AGAIN))?;
+    Ok(out)
+}

@@ -1,0 +1,187 @@
+//! One recogniser per layout: what is it, is it sound, what is in it.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    ImageFolder, Images, Part, PartSummary, Result, Summary,
+    arrays::{self, Array},
+    cifar, folder, idx as idx_format,
+    images::byte_moments,
+    listing,
+    summary::{FileDigest, class_counts},
+    svhn as svhn_format,
+    uci::Uci,
+};
+
+const BATCHES: [&str; 5] =
+    ["data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"];
+const PARTS: [Part; 2] = [Part::Train, Part::Test];
+/// How many pictures of a folder are decoded for the statistics.
+const SAMPLE: usize = 256;
+
+type Found = Result<Option<Summary>>;
+
+fn summary(path: &Path, kind: &str, parts: Vec<PartSummary>, files: &[PathBuf], notes: Vec<String>) -> Found {
+    let files = files.iter().map(|file| FileDigest::of(file)).collect::<Result<_>>()?;
+    Ok(Some(Summary { path: path.into(), kind: kind.into(), parts, files, notes }))
+}
+
+/// Reads each part that is there; a layout is described even where only one part is.
+fn parts_there(is_there: impl Fn(Part) -> bool, read: impl Fn(Part) -> Result<Images>) -> Result<Vec<PartSummary>> {
+    let there = PARTS.into_iter().filter(|&part| is_there(part));
+    there.map(|part| Ok(PartSummary::of_images(part.name(), &read(part)?))).collect()
+}
+
+/// A folder stays; a file stands for the folder it is in.
+fn home(path: &Path) -> PathBuf {
+    if path.is_dir() { path.into() } else { path.parent().unwrap_or(path).into() }
+}
+
+pub fn cifar10(path: &Path) -> Found {
+    let folder = home(path);
+    let wanted = |name: &str| name == "test_batch.bin" || BATCHES.contains(&name);
+    if path.is_file() && !wanted(&listing::name(path)) {
+        return Ok(None);
+    }
+    let files = listing::files(&folder, wanted)?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let is_there = |part| files.iter().any(|f| listing::name(f).starts_with("test") == (part == Part::Test));
+    let parts = parts_there(is_there, |part| cifar::cifar10(&folder, part))?;
+    summary(path, "CIFAR-10, binary version", parts, &files, vec![])
+}
+
+pub fn cifar100(path: &Path) -> Found {
+    let folder = home(path);
+    let wanted = |name: &str| name == "train.bin" || name == "test.bin";
+    if path.is_file() && !wanted(&listing::name(path)) {
+        return Ok(None);
+    }
+    let files = listing::files(&folder, wanted)?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let is_there = |part: Part| folder.join(format!("{}.bin", part.name())).is_file();
+    let parts = parts_there(is_there, |part| cifar::cifar100(&folder, part, cifar::Labels::Fine))?;
+    summary(path, "CIFAR-100, binary version, fine labels", parts, &files, vec![])
+}
+
+pub fn svhn(path: &Path) -> Found {
+    let files = match path.is_file() {
+        true if listing::extension(path) == "mat" => vec![path.to_owned()],
+        true => vec![],
+        false => listing::files(path, |name| name.ends_with("_32x32.mat"))?,
+    };
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let part = |file: &PathBuf| {
+        let name = listing::name(file).replace("_32x32.mat", "");
+        Ok(PartSummary::of_images(&name, &svhn_format::read(file)?))
+    };
+    let parts = files.iter().map(part).collect::<Result<_>>()?;
+    summary(path, "SVHN, cropped digits", parts, &files, vec![])
+}
+
+pub fn idx(path: &Path) -> Found {
+    let wanted = |name: &str| name.contains("-idx") || name.contains(".idx");
+    let folder = home(path);
+    if path.is_file() && !wanted(&listing::name(path)) || listing::files(&folder, wanted)?.is_empty() {
+        return Ok(None);
+    }
+    let files: Vec<PathBuf> = PARTS.iter().flat_map(|&p| idx_format::part_files(&folder, p)).flatten().collect();
+    if files.is_empty() {
+        idx_format::part_files(&folder, Part::Test)?; // says which file is missing
+    }
+    let is_there = |part| idx_format::part_files(&folder, part).is_ok();
+    let parts = parts_there(is_there, |part| idx_format::folder("idx", &folder, part))?;
+    summary(path, "idx (MNIST and its kin)", parts, &files, vec![])
+}
+
+/// One set, or a folder of sets.
+pub fn uci(path: &Path) -> Found {
+    let is_set = |folder: &Path| folder.join("data/data.txt").is_file() || folder.join("data.txt").is_file();
+    let sets = match path.is_dir() {
+        true if is_set(path) => vec![path.to_owned()],
+        true => listing::folders(path)?.into_iter().filter(|f| is_set(f)).collect(),
+        false => vec![],
+    };
+    let (mut parts, mut files, mut notes) = (vec![], vec![], vec![]);
+    for folder in &sets {
+        let set = Uci::read_folder(&listing::name(folder), folder)?;
+        (0..set.splits()).try_for_each(|index| set.split(index).map(|_| ()))?;
+        parts.push(PartSummary::of_table(set.table()));
+        files.extend(["data/data.txt", "data.txt"].map(|f| folder.join(f)).into_iter().filter(|f| f.is_file()));
+        notes.push(format!("{}: {} splits, no row on both sides", set.table().name(), set.splits()));
+    }
+    if sets.is_empty() { Ok(None) } else { summary(path, "UCI regression, standard splits", parts, &files, notes) }
+}
+
+pub fn arrays(path: &Path) -> Found {
+    let wanted = |name: &str| matches!(listing::extension(Path::new(name)).as_str(), "npy" | "safetensors");
+    let files = match path.is_file() {
+        true if wanted(&listing::name(path)) => vec![path.to_owned()],
+        true => vec![],
+        false => listing::files(path, wanted)?,
+    };
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let read: Vec<Vec<Array>> = files.iter().map(|file| arrays::read(file)).collect::<Result<_>>()?;
+    let all = read.concat();
+    let notes = all.iter().map(|a| format!("`{}` is {} {:?}", a.name, a.values.kind(), a.shape)).collect();
+    summary(path, "arrays", array_parts(&listing::name(path), &all)?, &files, notes)
+}
+
+/// The images or the table among arrays, found by name.
+fn array_parts(set: &str, all: &[Array]) -> Result<Vec<PartSummary>> {
+    let get = |name: &str| all.iter().find(|array| array.name == name);
+    if let (Some(pixels), Some(labels)) = (get("images"), get("labels")) {
+        return Ok(vec![PartSummary::of_images("all", &arrays::images(set, pixels, labels)?)]);
+    }
+    if let (Some(features), Some(targets)) = (get("features"), get("targets")) {
+        return Ok(vec![PartSummary::of_table(&arrays::table(set, features, targets)?)]);
+    }
+    Ok(vec![])
+}
+
+/// `root/<class>/…`, or `root/{train,val,test}/<class>/…`.
+pub fn image_folder(path: &Path) -> Found {
+    let holds_classes = |f: &PathBuf| listing::folders(f).is_ok_and(|classes| classes.iter().any(|c| has_pictures(c)));
+    let roots: Vec<PathBuf> = match path.is_dir() {
+        true if holds_classes(&path.to_owned()) => vec![path.to_owned()],
+        true => listing::folders(path)?.into_iter().filter(holds_classes).collect(),
+        false => vec![],
+    };
+    if roots.is_empty() {
+        return Ok(None);
+    }
+    let parts = roots.iter().map(|root| folder_part(root)).collect::<Result<_>>()?;
+    let note =
+        format!("means and sds are those of up to {SAMPLE} pictures per part, evenly spread; files are not hashed");
+    summary(path, "pictures in one folder per class", parts, &[], vec![note])
+}
+
+fn has_pictures(folder: &Path) -> bool {
+    folder::pictures(folder).is_ok_and(|found| !found.is_empty())
+}
+
+fn folder_part(root: &Path) -> Result<PartSummary> {
+    let found = ImageFolder::open(root)?;
+    let step = found.rows().div_ceil(SAMPLE).max(1);
+    let sample: Vec<_> = (0..found.rows()).step_by(step).map(|row| found.decode(row)).collect::<Result<_>>()?;
+    let planes: Vec<Vec<u8>> = sample.iter().map(crate::Picture::planar).collect();
+    let channel = |c: usize| byte_moments(planes.iter().map(|p| &p[c * p.len() / 3..(c + 1) * p.len() / 3]));
+    let (mean, sd) = (0..3).map(channel).unzip();
+    let size = sample.first().map(crate::Picture::size).filter(|&size| sample.iter().all(|p| p.size() == size));
+    Ok(PartSummary {
+        name: listing::name(root),
+        rows: found.rows(),
+        row_shape: size.map_or_else(Vec::new, |[width, height]| vec![3, height as usize, width as usize]),
+        classes: class_counts(found.class_names(), found.class_counts()),
+        mean,
+        sd,
+        pixels_sha256: None,
+    })
+}

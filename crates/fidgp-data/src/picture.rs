@@ -1,0 +1,96 @@
+//! One decoded picture of any size, and how it becomes a square of the size a network wants.
+
+use std::path::Path;
+
+use image::{
+    ImageReader, RgbImage,
+    imageops::{self, FilterType},
+};
+
+use crate::{CropBox, Error, Result};
+
+/// No picture is enlarged beyond this many pixels.
+const MOST_PIXELS: f64 = 1e8;
+
+/// A picture in red, green and blue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture(RgbImage);
+
+impl Picture {
+    /// Decodes a JPEG, PNG or WebP; what it is, is read off its content, not its name.
+    pub fn open(file: &Path) -> Result<Self> {
+        let reader = ImageReader::open(file).and_then(ImageReader::with_guessed_format);
+        let decoded = reader.map_err(|e| Error::io(file, e))?.decode();
+        let decoded = decoded.map_err(|e| {
+            Error::file(file, format!("cannot be decoded: {e}"), "the picture is damaged: fetch it again or remove it")
+        })?;
+        Ok(Self(decoded.into_rgb8()))
+    }
+
+    /// From bytes `[height, width, 3]`, or nothing where their number is wrong.
+    pub fn from_rgb(width: u32, height: u32, rgb: Vec<u8>) -> Option<Self> {
+        RgbImage::from_raw(width, height, rgb).map(Self)
+    }
+
+    /// `[width, height]`
+    pub fn size(&self) -> [u32; 2] {
+        [self.0.width(), self.0.height()]
+    }
+
+    /// The bytes, `[height, width, 3]`.
+    pub fn rgb(&self) -> &[u8] {
+        self.0.as_raw()
+    }
+
+    /// The bytes, planar: `[3, height, width]`.
+    pub fn planar(&self) -> Vec<u8> {
+        (0..3).flat_map(|channel| self.rgb().iter().skip(channel).step_by(3).copied()).collect()
+    }
+
+    /// Resized so that the shorter side is `side`; the longer one is cut to a whole number (bilinear, antialiased).
+    pub fn resize_shorter(&self, side: u32) -> Result<Self> {
+        let [width, height] = self.size();
+        let longer = |long: u32, short: u32| (u64::from(side) * u64::from(long) / u64::from(short.max(1))) as f64;
+        if width <= height {
+            self.resize(side.into(), longer(height, width))
+        } else {
+            self.resize(longer(width, height), side.into())
+        }
+    }
+
+    /// The middle `side × side`.
+    pub fn centre_crop(&self, side: u32) -> Result<Self> {
+        let [width, height] = self.size();
+        if width < side || height < side {
+            return Err(self.fault(&format!("has no middle of {side}×{side}"), "resize it first"));
+        }
+        self.crop(CropBox::centre(self.size(), side, side))
+    }
+
+    /// The rectangle `region`, resized to `side × side` (bilinear, antialiased).
+    pub fn crop_resize(&self, region: CropBox, side: u32) -> Result<Self> {
+        self.crop(region)?.resize(side.into(), side.into())
+    }
+
+    fn crop(&self, region: CropBox) -> Result<Self> {
+        let CropBox { left, top, width, height } = region;
+        let ends = [u64::from(left) + u64::from(width), u64::from(top) + u64::from(height)];
+        let fits = ends[0] <= self.0.width().into() && ends[1] <= self.0.height().into();
+        if width == 0 || height == 0 || !fits {
+            return Err(self.fault(&format!("does not contain {region:?}"), "make the rectangle for this picture"));
+        }
+        Ok(Self(imageops::crop_imm(&self.0, left, top, width, height).to_image()))
+    }
+
+    fn resize(&self, width: f64, height: f64) -> Result<Self> {
+        if self.rgb().is_empty() || width < 1.0 || height < 1.0 || width * height > MOST_PIXELS {
+            return Err(self.fault(&format!("cannot become {width}×{height}"), "choose another size"));
+        }
+        Ok(Self(imageops::resize(&self.0, width as u32, height as u32, FilterType::Triangle)))
+    }
+
+    fn fault(&self, problem: &str, advice: &'static str) -> Error {
+        let [width, height] = self.size();
+        Error::value("picture", format!("a picture of {width}×{height} {problem}"), advice)
+    }
+}
