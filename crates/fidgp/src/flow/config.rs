@@ -1,0 +1,60 @@
+//! Which flow, with which settings.
+
+use serde::{Deserialize, Serialize};
+use tch::nn::Path;
+
+use super::any::{AnyFlow, Body};
+use super::{CouplingConfig, DiagonalConfig, IafConfig, LipschitzConfig, MadeConfig};
+use crate::{Key, Result};
+
+/// One of the flows and its settings, for example `{ kind = "made", hidden = 64 }`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum FlowConfig {
+    /// Masked affine autoregressive.
+    Made(MadeConfig),
+    /// Several of them in alternating order.
+    Iaf(IafConfig),
+    /// Dense contracting layers.
+    Lipschitz(LipschitzConfig),
+    /// A slope and a shift per column.
+    Diagonal(DiagonalConfig),
+    /// Real NVP.
+    Coupling(CouplingConfig),
+}
+
+impl Default for FlowConfig {
+    fn default() -> Self {
+        Self::Made(MadeConfig::default())
+    }
+}
+
+impl FlowConfig {
+    /// The flow of the paper's released code, see [`MadeConfig::compat`].
+    pub fn compat() -> Self {
+        Self::Made(MadeConfig::compat())
+    }
+
+    /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path` and its start values from `key`.
+    pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<AnyFlow> {
+        let body = match self {
+            Self::Made(config) => Body::Made(config.init(path, dim, key)?),
+            Self::Iaf(config) => Body::Iaf(config.init(path, dim, key)?),
+            Self::Lipschitz(config) => Body::Lipschitz(config.init(path, dim, key)?),
+            Self::Diagonal(config) => Body::Diagonal(config.init(path, dim, key)?),
+            Self::Coupling(config) => Body::Coupling(config.init(path, dim, key)?),
+        };
+        Ok(AnyFlow::new(self.clone(), body))
+    }
+
+    /// How many trainable numbers [`Self::init`] would create.
+    pub fn parameter_count(&self, dim: i64) -> i64 {
+        match self {
+            Self::Made(config) => config.parameter_count(dim),
+            Self::Iaf(config) => config.parameter_count(dim),
+            Self::Lipschitz(config) => config.parameter_count(dim),
+            Self::Diagonal(config) => config.parameter_count(dim),
+            Self::Coupling(config) => config.parameter_count(dim),
+        }
+    }
+}
