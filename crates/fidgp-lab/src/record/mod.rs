@@ -1,0 +1,39 @@
+//! What a run leaves behind: `results.json` (one document, versioned) and `metrics.jsonl` (one line per epoch).
+//!
+//! Every field is described in `docs/results-schema.md`. A number that is not finite is written as `null`, because
+//! JSON has no other word for it, and read back as `None` (a metric) or NaN (a point of a curve).
+
+/// Which code ran.
+pub mod commit;
+/// `metrics.jsonl`: one line per epoch.
+pub mod epochs;
+/// What can go wrong when reading or writing, each variant with advice.
+pub mod error;
+/// The data behind the figures of a report.
+pub mod figures;
+/// Where it ran.
+pub mod hardware;
+/// The document itself.
+pub mod results;
+/// Metrics of several splits, with mean and standard error.
+pub mod splits;
+/// Files that are either old or new, never half written.
+pub mod store;
+
+mod nullable;
+mod schema;
+
+pub use commit::commit;
+pub use epochs::{EpochRecord, EpochWriter, read_epochs};
+pub use error::{RecordError, Result};
+pub use figures::{Classification, ConfidenceHistogram, Figure, Grid, Points, Regression1d};
+pub use hardware::Hardware;
+pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};
+pub use schema::{SCHEMA, Schema};
+pub use splits::{SplitMetrics, Splits};
+pub use store::write_atomically;
+
+/// The name of the document in a run folder.
+pub const RESULTS_FILE: &str = "results.json";
+/// The name of the epoch log in a run folder.
+pub const EPOCHS_FILE: &str = "metrics.jsonl";

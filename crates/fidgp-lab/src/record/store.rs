@@ -1,0 +1,55 @@
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use super::error::{RecordError, Result};
+
+/// Writes a file so that a reader, or a power cut, sees either the old content or the new, never a part.
+///
+/// The bytes go to a temporary file in the same folder, are synced to disk, and take the name in one step. The folder
+/// is created where it is missing.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = temporary_beside(path);
+    let written = create_parent(path).and_then(|()| replace(path, &temporary, bytes));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary); // best effort: the error to report is the first one
+    }
+    written.map_err(RecordError::write(path))
+}
+
+fn create_parent(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder(path))
+}
+
+fn replace(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(temporary, path)?;
+    sync_folder(folder(path));
+    Ok(())
+}
+
+/// Makes the rename itself durable; file systems that cannot sync a folder are left alone.
+fn sync_folder(folder: &Path) {
+    let _ = File::open(folder).and_then(|opened| opened.sync_all());
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn temporary_beside(path: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    folder(path).join(name)
+}
