@@ -60,7 +60,7 @@ impl Images {
 
     fn check_size(&self) -> Result<()> {
         let [c, h, w] = self.size;
-        let wanted = product(&[self.rows(), c, h, w]);
+        let wanted = product(&[c, h, w, self.rows()]);
         if self.size.iter().all(|&side| side > 0) && wanted == Some(self.pixels.len()) {
             return Ok(());
         }

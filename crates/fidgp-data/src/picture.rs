@@ -1,13 +1,13 @@
 //! One decoded picture of any size, and how it becomes a square of the size a network wants.
 
-use std::path::Path;
+use std::{io::Cursor, path::Path};
 
 use image::{
     ImageReader, RgbImage,
     imageops::{self, FilterType},
 };
 
-use crate::{CropBox, Error, Result};
+use crate::{CropBox, Error, Result, bytes};
 
 /// No picture is enlarged beyond this many pixels.
 const MOST_PIXELS: f64 = 1e8;
@@ -19,11 +19,13 @@ pub struct Picture(RgbImage);
 impl Picture {
     /// Decodes a JPEG, PNG or WebP; what it is, is read off its content, not its name.
     pub fn open(file: &Path) -> Result<Self> {
-        let reader = ImageReader::open(file).and_then(ImageReader::with_guessed_format);
-        let decoded = reader.map_err(|e| Error::io(file, e))?.decode();
-        let decoded = decoded.map_err(|e| {
-            Error::file(file, format!("cannot be decoded: {e}"), "the picture is damaged: fetch it again or remove it")
-        })?;
+        let content = bytes::read(file)?;
+        let reader = ImageReader::new(Cursor::new(&content)).with_guessed_format().map_err(|e| Error::io(file, e))?;
+        let advice = "the picture is damaged: fetch it again or remove it";
+        let decoded = reader.decode().map_err(|e| Error::file(file, format!("cannot be decoded: {e}"), advice))?;
+        if is_cut_jpeg(&content) {
+            return Err(Error::byte(file, content.len(), "cannot be decoded: the JPEG ends inside its data", advice));
+        }
         Ok(Self(decoded.into_rgb8()))
     }
 
@@ -93,4 +95,11 @@ impl Picture {
         let [width, height] = self.size();
         Error::value("picture", format!("a picture of {width}×{height} {problem}"), advice)
     }
+}
+
+/// Whether a JPEG has no end marker after its last scan; the decoder would fill the missing part with grey.
+fn is_cut_jpeg(content: &[u8]) -> bool {
+    let (start, scan, end) = ([0xff, 0xd8], [0xff, 0xda], [0xff, 0xd9]);
+    let last_scan = content.windows(2).rposition(|pair| pair == scan).unwrap_or(0);
+    content.starts_with(&start) && !content[last_scan..].windows(2).any(|pair| pair == end)
 }

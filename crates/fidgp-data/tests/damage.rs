@@ -11,7 +11,7 @@ use proptest::prelude::*;
 type Reader = fn(&Path) -> Result<()>;
 
 /// Each fixture with the reader that must survive it.
-const CASES: [(&str, Reader); 11] = [
+const CASES: [(&str, Reader); 12] = [
     ("cifar-10-batches-bin/test_batch.bin", |f| cifar::cifar10(folder(f), fidgp_data::Part::Test).map(drop)),
     ("cifar-100-binary/test.bin", |f| {
         cifar::cifar100(folder(f), fidgp_data::Part::Test, cifar::Labels::Fine).map(drop)
@@ -24,6 +24,7 @@ const CASES: [(&str, Reader); 11] = [
     ("npy-table/features.npy", |f| npy::read(f).map(drop)),
     ("arrays.safetensors", |f| arrays::read(f).map(drop)),
     ("pictures/cat/b.png", |f| Picture::open(f).map(drop)),
+    ("pictures/cat/a.JPEG", |f| Picture::open(f).map(drop)),
     ("pictures/dog/c.webp", |f| Picture::open(f).map(drop)),
 ];
 
@@ -55,22 +56,23 @@ fn every_fixture_is_sound() {
 fn the_first_bytes_alone_are_never_enough() {
     for (case, read) in CASES {
         let whole = content(case);
-        for length in (0..whole.len().min(200)).chain([whole.len() - 9, whole.len() - 1]) {
+        for length in (0..whole.len().min(1000)).step_by(3).chain([whole.len() - 9, whole.len() - 1]) {
             let (_home, file) = written(case, &whole[..length]);
-            // A picture may end in bytes that no decoder needs.
+            // A picture's very last bytes may be a checksum or padding that its decoder does not need.
             if let Err(error) = read(&file) {
                 let message = error.to_string();
                 let name = file.file_name().unwrap().to_str().unwrap();
                 assert!(message.contains(name) && message.contains("hint: "), "{case} at {length}: {message}");
             } else {
-                assert!(case.starts_with("pictures"), "{case} at {length} was accepted");
+                let is_tail = case.starts_with("pictures") && length + 4 >= whole.len();
+                assert!(is_tail, "{case} at {length} was accepted");
             }
         }
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn changed_bytes_never_panic(
