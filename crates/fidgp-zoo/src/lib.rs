@@ -1,1 +1,29 @@
-//! 
+//! Networks made of fidgp's layers, and what is done to a whole network.
+//!
+//! The order of the modules is the order of use: a [`LayerPlan`] says which layers are Bayesian, a network's config
+//! builds it by that plan, and the rest reads or writes the result.
+//!
+//! ```
+//! use fidgp::Key;
+//! use fidgp::weight::InducingConfig;
+//! use fidgp_zoo::{LayerPlan, MlpConfig};
+//! use tch::{Device, nn::VarStore};
+//!
+//! let store = VarStore::new(Device::Cpu);
+//! let plan = LayerPlan::all(InducingConfig::default()).size("fc2", 8, 8).dense_layers("fc3");
+//! let config = MlpConfig { inputs: 4, hidden: vec![16, 16], outputs: 1, ..MlpConfig::default() };
+//! let network = config.init(&store.root(), &plan, Key::new(1))?;
+//! # Ok::<(), fidgp_zoo::Error>(())
+//! ```
+
+pub mod error;
+pub mod geometry;
+pub mod mlp;
+mod nearest;
+mod parts;
+pub mod plan;
+
+pub use error::{Error, Result};
+pub use geometry::{LayerGeometry, Operation};
+pub use mlp::{Activation, Mlp, MlpConfig};
+pub use plan::{LayerKind, LayerPlan, Rule, RuleSlot};

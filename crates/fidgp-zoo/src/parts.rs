@@ -1,0 +1,43 @@
+//! Builds layers by a plan, with names relative to the network's root.
+
+use fidgp::Key;
+use fidgp::layer::{BatchNorm, Conv2d, Conv2dConfig, Linear};
+use tch::nn::Path;
+
+use crate::{LayerKind, LayerPlan, Result};
+
+/// A place in the network under construction.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts<'a> {
+    path: Path<'a>,
+    name: String,
+    plan: &'a LayerPlan,
+    key: Key,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(root: &Path<'a>, plan: &'a LayerPlan, key: Key) -> Self {
+        Self { path: root.clone(), name: String::new(), plan, key }
+    }
+
+    /// The place one name further down: `layer1`, then `layer1.0`.
+    pub(crate) fn sub(&self, part: impl ToString) -> Self {
+        let part = part.to_string();
+        let name = if self.name.is_empty() { part.clone() } else { format!("{}.{part}", self.name) };
+        Self { path: part.split('.').fold(self.path.clone(), |path, part| path.sub(part)), name, ..*self }
+    }
+
+    pub(crate) fn conv(&self, part: &str, config: Conv2dConfig) -> Result<Conv2d> {
+        let at = self.sub(part);
+        Ok(Conv2d::init(&at.path, config, &at.plan.slot_for(&at.name, LayerKind::Conv), at.key)?)
+    }
+
+    pub(crate) fn linear(&self, part: &str, inputs: i64, outputs: i64) -> Result<Linear> {
+        let at = self.sub(part);
+        Ok(Linear::init(&at.path, inputs, outputs, true, &at.plan.slot_for(&at.name, LayerKind::Linear), at.key)?)
+    }
+
+    pub(crate) fn batch_norm(&self, part: &str, features: i64) -> BatchNorm {
+        BatchNorm::init(&self.sub(part).path, features)
+    }
+}
