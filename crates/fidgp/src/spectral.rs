@@ -78,9 +78,11 @@ impl PowerState {
         });
     }
 
-    /// Advances until no σ grows by more than the relative `tolerance` over eight steps, or `limit` steps are spent.
-    /// Returns the steps taken.
+    /// Advances until no σ grows by more than the relative `tolerance` (or rounding, where that is coarser) over eight
+    /// steps, or `limit` steps are spent. Returns the steps taken.
     pub fn settle(&self, weight: &Tensor, tolerance: f64, limit: usize) -> usize {
+        let rounding = if weight.kind() == Kind::Double { 4.0 * f64::EPSILON } else { 4.0 * f64::from(f32::EPSILON) };
+        let tolerance = tolerance.max(rounding);
         no_grad(|| {
             let mut before = spectral_norm(weight, self);
             for steps in (8..=limit).step_by(8) {

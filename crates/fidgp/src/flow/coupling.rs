@@ -46,7 +46,7 @@ impl CouplingConfig {
     }
 
     fn coupling(&self, path: &Path, (kept, moved): (i64, i64), key: Key) -> Result<Coupling> {
-        let hidden = self.hidden.unwrap_or((kept + moved).max(1));
+        let hidden = self.hidden.unwrap_or(kept + moved);
         let linear = |name: &str, shape: (i64, i64)| {
             let (path, key) = (path / name, key.fold(name));
             let start = if name == "last" { identity(&path, shape) } else { fan_in(&path, shape, key) };
@@ -57,26 +57,27 @@ impl CouplingConfig {
     }
 
     fn check(&self, dim: i64) -> Result<()> {
+        let refuse = |setting: &str, value: String, advice: &str| Err(Error::setting(setting, value, advice));
         if dim < 2 {
-            return Err(Error::setting(
+            return refuse(
                 "flow.kind",
-                "coupling",
-                format!("needs C ≥ 2 columns to split, got {dim}; use `made` or `diagonal`"),
-            ));
+                format!("coupling on {dim}"),
+                "needs C ≥ 2 columns to split; use `made` or `diagonal`",
+            );
         }
-        if self.layers < 1 || self.hidden.is_some_and(|h| h < 1) {
-            return Err(Error::setting(
-                "flow.layers, flow.hidden",
-                format!("{}, {:?}", self.layers, self.hidden),
-                "give at least one of each",
-            ));
+        if self.layers < 1 {
+            return refuse("flow.layers", self.layers.to_string(), "give at least one layer");
+        }
+        if let Some(hidden) = self.hidden.filter(|&h| h < 1) {
+            return refuse(
+                "flow.hidden",
+                hidden.to_string(),
+                "give at least one hidden unit, or leave it out for C units",
+            );
         }
         if self.spectral == SpectralRule::Compat {
-            return Err(Error::setting(
-                "flow.spectral",
-                "compat",
-                "cannot start at the identity; use `downwards` or `off`",
-            ));
+            let advice = "W/σ(W) cannot be zero, so the flow could not start at the identity; use `downwards` or `off`";
+            return refuse("flow.spectral", "compat".to_owned(), advice);
         }
         Ok(())
     }
