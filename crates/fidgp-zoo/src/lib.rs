@@ -16,14 +16,26 @@
 //! # Ok::<(), fidgp_zoo::Error>(())
 //! ```
 
+pub mod cost;
+mod cost_table;
+pub mod draw_cost;
 pub mod error;
 pub mod geometry;
 pub mod mlp;
 mod nearest;
+pub mod network;
 mod parts;
 pub mod plan;
+pub mod resnet;
+mod resnet_block;
+pub mod resnet_cifar;
 
+pub use cost::{Cost, Counting, LayerCost, cost};
+pub use draw_cost::DrawCost;
 pub use error::{Error, Result};
 pub use geometry::{LayerGeometry, Operation};
 pub use mlp::{Activation, Mlp, MlpConfig};
+pub use network::NetworkConfig;
 pub use plan::{LayerKind, LayerPlan, Rule, RuleSlot};
+pub use resnet::{Depth, Resnet, ResnetConfig, Stem};
+pub use resnet_cifar::{ResnetCifar, ResnetCifarConfig};

@@ -1,0 +1,169 @@
+//! Parameters, multiply-accumulates and bytes of a network, layer by layer, without building it.
+
+use fidgp::Key;
+use fidgp::flow::FlowConfig;
+use fidgp::layer::SlotConfig;
+use fidgp::posterior::PosteriorConfig;
+use fidgp::prior::Sizes;
+use fidgp::weight::InducingConfig;
+use serde::Serialize;
+use tch::nn::VarStore;
+use tch::{Device, Tensor};
+
+use crate::draw_cost::{DrawCost, factored_forward, flow_row};
+use crate::{LayerGeometry, LayerKind, LayerPlan, Operation, Result};
+
+/// Whose parameters are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// What this library stores.
+    Ours,
+    /// What the paper's released code has: inducing sizes not capped, one scale more for every inducing row and column,
+    /// its own flow (16 hidden units) on convolutions and none on linear layers.
+    Compat,
+}
+
+/// One layer's cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerCost {
+    /// Its path.
+    pub name: String,
+    /// What it is: `conv 3x3 64>128 /2`.
+    pub operation: String,
+    /// R and C, for a Bayesian weight.
+    pub inducing: Option<[i64; 2]>,
+    /// Trainable numbers.
+    pub parameters: i64,
+    /// Stored numbers that are not trained.
+    pub state: i64,
+    /// Multiply-accumulates of one image with a given weight.
+    pub macs: i64,
+    /// Multiply-accumulates of one draw of the weight.
+    pub draw: Option<DrawCost>,
+    /// Multiply-accumulates of one image with the mean weight never formed.
+    pub factored_macs: Option<i64>,
+}
+
+/// A network's cost. FLOPs are two for each multiply-accumulate of one image and one draw.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Trainable numbers.
+    pub parameters: i64,
+    /// Stored numbers that are not trained.
+    pub state: i64,
+    /// Multiply-accumulates of one image with given weights.
+    pub macs: i64,
+    /// FLOPs of one image and one draw by the paper's order of evaluation, as the paper counts.
+    pub flops_paper: i64,
+    /// The same by our order of evaluation.
+    pub flops_ours: i64,
+    /// Multiply-accumulates of the prior's factors, once per step or model.
+    pub factor_macs: i64,
+    /// Size on disk in f32.
+    pub bytes_f32: i64,
+    /// Size on disk in f16.
+    pub bytes_f16: i64,
+    /// Every layer, in the order of the forward pass.
+    pub layers: Vec<LayerCost>,
+}
+
+/// Counts a network built by a plan.
+///
+/// # Errors
+/// When the plan names a layer the network does not have, or a flow's settings are impossible.
+pub fn cost(network: &[LayerGeometry], plan: &LayerPlan, counting: Counting) -> Result<Cost> {
+    plan.check(network)?;
+    let layers = network.iter().map(|layer| layer_cost(layer, plan, counting)).collect::<Result<Vec<_>>>()?;
+    let sum = |part: &dyn Fn(&LayerCost) -> i64| layers.iter().map(part).sum::<i64>();
+    let drawn = |part: &dyn Fn(&DrawCost) -> i64| sum(&|layer| layer.draw.as_ref().map_or(0, part));
+    let (parameters, state, macs) = (sum(&|l| l.parameters), sum(&|l| l.state), sum(&|l| l.macs));
+    Ok(Cost {
+        parameters,
+        state,
+        macs,
+        flops_paper: 2 * (macs + drawn(&|draw| draw.paper.total())),
+        flops_ours: 2 * (macs + drawn(&|draw| draw.ours.total())),
+        factor_macs: drawn(&|draw| draw.factors),
+        bytes_f32: 4 * (parameters + state),
+        bytes_f16: 2 * (parameters + state),
+        layers,
+    })
+}
+
+fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Result<LayerCost> {
+    let mut cost = LayerCost {
+        name: layer.name.clone(),
+        operation: layer.operation.to_string(),
+        inducing: None,
+        parameters: layer.dense_parameters(),
+        state: layer.buffers(),
+        macs: layer.macs(),
+        draw: None,
+        factored_macs: None,
+    };
+    let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
+    let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };
+    let config = if counting == Counting::Compat { compat(*config, kind) } else { *config };
+    let sizes = config.sizes(d_out, d_in);
+    let flow = sizes.rows * flow_row(&config.posterior, sizes.cols);
+    cost.inducing = Some([sizes.rows, sizes.cols]);
+    cost.parameters =
+        prior_parameters(sizes) + posterior_parameters(&config.posterior, sizes) + i64::from(config.learn_lamda);
+    if counting == Counting::Compat {
+        // scales of the uniform noise on Z, wherever the released layers replace FFG-U's
+        cost.parameters += if plan_has_flow(plan, layer, kind) { sizes.rows + sizes.cols } else { 0 };
+    } else {
+        cost.state = flow_state(&config.posterior, sizes.cols)? + i64::from(!config.learn_lamda);
+    }
+    cost.draw = Some(DrawCost::of(sizes, &config, flow));
+    cost.factored_macs = Some(factored_forward(sizes, groups(layer), layer.positions()));
+    Ok(cost)
+}
+
+/// The settings as the released code would have them.
+fn compat(config: InducingConfig, kind: LayerKind) -> InducingConfig {
+    let posterior = match (&config.posterior, kind) {
+        (PosteriorConfig::Flow { .. }, LayerKind::Conv) => PosteriorConfig::Flow { flow: FlowConfig::compat() },
+        (PosteriorConfig::Flow { .. }, LayerKind::Linear) => PosteriorConfig::Diagonal,
+        (other, _) => other.clone(),
+    };
+    InducingConfig { cap_inducing: false, posterior, ..config }
+}
+
+/// Whether the plan itself, before `compat`, gives the layer a flow.
+fn plan_has_flow(plan: &LayerPlan, layer: &LayerGeometry, kind: LayerKind) -> bool {
+    let slot = plan.slot_for(&layer.name, kind);
+    matches!(slot, SlotConfig::Inducing(config) if matches!(config.posterior, PosteriorConfig::Flow { .. }))
+}
+
+/// `R·d_out + C·d_in + R + C`
+fn prior_parameters(Sizes { d_out, d_in, rows, cols }: Sizes) -> i64 {
+    rows * d_out + cols * d_in + rows + cols
+}
+
+fn posterior_parameters(posterior: &PosteriorConfig, Sizes { rows, cols, .. }: Sizes) -> i64 {
+    let entries = rows * cols;
+    match posterior {
+        PosteriorConfig::Diagonal => 2 * entries,
+        PosteriorConfig::MatrixNormal => entries + rows + cols + rows * rows + cols * cols,
+        PosteriorConfig::Full => 2 * entries + entries * entries,
+        PosteriorConfig::Ensemble { members } => (members + 1) * entries,
+        PosteriorConfig::Flow { flow } => 2 * entries + flow.parameter_count(cols),
+    }
+}
+
+/// Stored numbers of a flow that are not trained: its power iterations. Counted on a flow that is thrown away.
+fn flow_state(posterior: &PosteriorConfig, cols: i64) -> Result<i64> {
+    let PosteriorConfig::Flow { flow } = posterior else { return Ok(0) };
+    let store = VarStore::new(Device::Cpu);
+    flow.init(&store.root(), cols, Key::new(0))?;
+    let numbers: usize = store.variables().values().map(Tensor::numel).sum();
+    Ok(numbers as i64 - flow.parameter_count(cols))
+}
+
+fn groups(layer: &LayerGeometry) -> i64 {
+    match layer.operation {
+        Operation::Conv(conv) => conv.groups,
+        _ => 1,
+    }
+}

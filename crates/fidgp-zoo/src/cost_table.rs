@@ -1,0 +1,85 @@
+//! The cost of a network as a table.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::{Cost, LayerCost, Operation};
+
+impl Display for Operation {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let text = match self {
+            Self::Conv(c) => {
+                let stride = if c.stride == [1, 1] { String::new() } else { format!(" /{}", c.stride[0]) };
+                format!("conv {}x{} {}>{}{stride}", c.kernel[0], c.kernel[1], c.in_channels, c.out_channels)
+            }
+            Self::Linear { inputs, outputs, .. } => format!("linear {inputs}>{outputs}"),
+            Self::BatchNorm { features } => format!("batch norm {features}"),
+        };
+        f.pad(&text)
+    }
+}
+
+impl Display for Cost {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let name_width = self.layers.iter().map(|layer| layer.name.len()).max().unwrap_or(0).max(5);
+        let header = format!("{:<name_width$}  {:<20}", "layer", "operation");
+        writeln!(
+            f,
+            "{header}  {:>9}  {:>12}  {:>14}  {:>14}  {:>14}",
+            "inducing", "parameters", "MACs", "draw, paper", "draw, ours"
+        )?;
+        for layer in self.layers.iter().filter(|layer| layer.macs > 0) {
+            write_layer(f, layer, name_width)?;
+        }
+        let norms = self.layers.iter().filter(|layer| layer.macs == 0);
+        let norms: i64 = norms.map(|layer| layer.parameters).sum();
+        writeln!(f, "{:<name_width$}  {:<20}  {:>9}  {:>12}", "bn", "all batch norms", "", thousands(norms))?;
+        writeln!(f)?;
+        for (label, value) in [
+            ("parameters", thousands(self.parameters)),
+            ("MACs per image", thousands(self.macs)),
+            ("FLOPs per image and draw, paper's order", thousands(self.flops_paper)),
+            ("FLOPs per image and draw, our order", thousands(self.flops_ours)),
+            ("MACs of the factors, once per step or model", thousands(self.factor_macs)),
+            ("bytes in f32 / f16", format!("{} / {}", thousands(self.bytes_f32), thousands(self.bytes_f16))),
+        ] {
+            writeln!(f, "{label:<44} {value:>18}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_layer(f: &mut Formatter, layer: &LayerCost, name_width: usize) -> fmt::Result {
+    let inducing = layer.inducing.map_or_else(String::new, |[rows, cols]| format!("{rows}x{cols}"));
+    let draw = |total: Option<i64>| total.map_or_else(String::new, thousands);
+    let paper = draw(layer.draw.map(|draw| draw.paper.total()));
+    let ours = draw(layer.draw.map(|draw| draw.ours.total()));
+    let (name, operation) = (&layer.name, &layer.operation);
+    let (parameters, macs) = (thousands(layer.parameters), thousands(layer.macs));
+    writeln!(
+        f,
+        "{name:<name_width$}  {operation:<20}  {inducing:>9}  {parameters:>12}  {macs:>14}  {paper:>14}  {ours:>14}"
+    )
+}
+
+/// 1234567 → `1,234,567`
+fn thousands(number: i64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped() {
+        assert_eq!([0, 999, 1000, 11_220_132].map(thousands), ["0", "999", "1,000", "11,220,132"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition (2016). ResNet-18/34/50, named as in torchvision.
+
+use fidgp::Key;
+use fidgp::layer::{Conv2dConfig, Linear, Network, Pass, Slot};
+use serde::{Deserialize, Serialize};
+use tch::Tensor;
+use tch::nn::Path;
+
+use crate::parts::Parts;
+use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, push_normed};
+use crate::{Error, LayerGeometry, LayerPlan, Result};
+
+/// How the image enters the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stem {
+    /// A 3×3 convolution at stride 1 and no pooling, for 32×32 images.
+    Cifar,
+    /// A 7×7 convolution at stride 2 and a 3×3 max-pool at stride 2, for 224×224 images.
+    Imagenet,
+}
+
+/// Which ResNet; written as its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "i64", into = "i64")]
+pub enum Depth {
+    /// Basic blocks 2-2-2-2.
+    D18,
+    /// Basic blocks 3-4-6-3.
+    D34,
+    /// Bottlenecks 3-4-6-3.
+    D50,
+}
+
+impl TryFrom<i64> for Depth {
+    type Error = Error;
+
+    fn try_from(depth: i64) -> Result<Self> {
+        match depth {
+            18 => Ok(Self::D18),
+            34 => Ok(Self::D34),
+            50 => Ok(Self::D50),
+            _ => Err(Error::setting("depth", depth, "must be 18, 34 or 50; `resnet-cifar` has 20 and 56")),
+        }
+    }
+}
+
+impl From<Depth> for i64 {
+    fn from(depth: Depth) -> Self {
+        match depth {
+            Depth::D18 => 18,
+            Depth::D34 => 34,
+            Depth::D50 => 50,
+        }
+    }
+}
+
+/// Sizes of a [`Resnet`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResnetConfig {
+    /// Number of layers.
+    pub depth: Depth,
+    /// How the image enters.
+    pub stem: Stem,
+    /// Classes.
+    pub classes: i64,
+    /// Channels in.
+    pub channels: i64,
+    /// Channels of the first stage, 64 in the paper; later stages have 2, 4 and 8 times as many.
+    pub width: i64,
+}
+
+impl Default for ResnetConfig {
+    fn default() -> Self {
+        Self { depth: Depth::D18, stem: Stem::Cifar, classes: 100, channels: 3, width: 64 }
+    }
+}
+
+impl ResnetConfig {
+    /// ResNet-18 for 32×32 images.
+    pub fn cifar(classes: i64) -> Self {
+        Self { classes, ..Self::default() }
+    }
+
+    /// ResNet-18 for 224×224 images.
+    pub fn imagenet() -> Self {
+        Self { stem: Stem::Imagenet, classes: 1000, ..Self::default() }
+    }
+
+    /// Builds the network under `path`.
+    ///
+    /// # Errors
+    /// When a size is not positive, a setting is out of range, or the plan names a layer there is not.
+    pub fn init(&self, path: &Path, plan: &LayerPlan, key: Key) -> Result<Resnet> {
+        self.check()?;
+        plan.check(&self.geometry([32, 32]))?;
+        let parts = Parts::new(path, plan, key);
+        let blocks = self.blocks().map(|(name, block)| block.init(&parts.sub(name)));
+        Ok(Resnet {
+            stem: (parts.conv("conv1", self.stem_conv())?, parts.batch_norm("bn1", self.width)),
+            pool: self.stem == Stem::Imagenet,
+            blocks: blocks.collect::<Result<_>>()?,
+            fc: parts.linear("fc", self.features(), self.classes)?,
+        })
+    }
+
+    /// Its layers, for images of the given height and width.
+    pub fn geometry(&self, input: [i64; 2]) -> Vec<LayerGeometry> {
+        let mut layers = Vec::new();
+        push_normed(&mut layers, ("conv1".into(), "bn1".into()), self.stem_conv(), input);
+        let mut size = layers[0].output;
+        if self.stem == Stem::Imagenet {
+            size = size.map(|side| (side - 1) / 2 + 1);
+        }
+        for (name, block) in self.blocks() {
+            layers.extend(block.geometry(&name, size));
+            size = size.map(|side| (side - 1) / block.stride + 1);
+        }
+        layers.push(LayerGeometry::linear("fc", self.features(), self.classes));
+        layers
+    }
+
+    /// Width of the penultimate features.
+    pub fn features(&self) -> i64 {
+        self.width * if self.depth == Depth::D50 { 32 } else { 8 }
+    }
+
+    fn stem_conv(&self) -> Conv2dConfig {
+        match self.stem {
+            Stem::Cifar => Conv2dConfig::same(self.channels, self.width, 3),
+            Stem::Imagenet => Conv2dConfig::same(self.channels, self.width, 7).stride(2),
+        }
+    }
+
+    /// Name and sizes of every block.
+    fn blocks(&self) -> impl Iterator<Item = (String, BlockConfig)> {
+        let counts = match self.depth {
+            Depth::D18 => [2; 4],
+            Depth::D34 | Depth::D50 => [3, 4, 6, 3],
+        };
+        let bottleneck = self.depth == Depth::D50;
+        let places = (0..4).flat_map(move |stage| (0..counts[stage]).map(move |index| (stage, index)));
+        let (mut inputs, base) = (self.width, self.width);
+        places.map(move |(stage, index)| {
+            let stride = if stage > 0 && index == 0 { 2 } else { 1 };
+            let block = BlockConfig { inputs, width: base << stage, stride, bottleneck };
+            inputs = block.outputs();
+            (format!("layer{}.{index}", stage + 1), block)
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        for (setting, value) in [("classes", self.classes), ("channels", self.channels), ("width", self.width)] {
+            if value < 1 {
+                return Err(Error::setting(setting, value, "must be at least 1"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A residual network.
+#[derive(Debug)]
+pub struct Resnet {
+    stem: NormedConv,
+    pool: bool,
+    blocks: Vec<Block>,
+    fc: Linear,
+}
+
+impl Network for Resnet {
+    /// Taps: every convolution by name, `fc`, and `features`, the pooled output of the last block.
+    ///
+    /// # Shapes
+    /// `[N, channels, H, W]` → `[N, classes]`
+    fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
+        let mut h = forward_normed(&self.stem, x, pass)?.relu();
+        if self.pool {
+            h = h.max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false);
+        }
+        for block in &self.blocks {
+            h = block.forward(&h, pass)?;
+        }
+        let h = h.mean_dim([2i64, 3].as_slice(), false, h.kind());
+        pass.tap("features", &h);
+        self.fc.forward(&h, pass)
+    }
+
+    fn slots(&self) -> Vec<&Slot> {
+        let blocks = self.blocks.iter().flat_map(Block::slots);
+        std::iter::once(&self.stem.0.slot).chain(blocks).chain([&self.fc.slot]).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! The residual blocks of ResNet-18/34 (basic) and ResNet-50 (bottleneck), under torchvision's names.
+
+use fidgp::layer::{BatchNorm, Conv2d, Conv2dConfig, Pass, Slot};
+use tch::Tensor;
+
+use crate::parts::Parts;
+use crate::{LayerGeometry, Result};
+
+/// Sizes of one block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockConfig {
+    /// Channels in.
+    pub inputs: i64,
+    /// Channels of the 3×3 convolutions.
+    pub width: i64,
+    /// Stride of the block.
+    pub stride: i64,
+    /// Whether it is a 1×1-3×3-1×1 bottleneck with four times the width at its end.
+    pub bottleneck: bool,
+}
+
+impl BlockConfig {
+    /// Channels out.
+    pub(crate) fn outputs(&self) -> i64 {
+        if self.bottleneck { 4 * self.width } else { self.width }
+    }
+
+    /// The convolutions of the residual branch, in order.
+    fn branch(&self) -> Vec<Conv2dConfig> {
+        let Self { inputs, width, stride, .. } = *self;
+        if self.bottleneck {
+            let middle = Conv2dConfig::same(width, width, 3).stride(stride);
+            vec![Conv2dConfig::same(inputs, width, 1), middle, Conv2dConfig::same(width, self.outputs(), 1)]
+        } else {
+            vec![Conv2dConfig::same(inputs, width, 3).stride(stride), Conv2dConfig::same(width, width, 3)]
+        }
+    }
+
+    /// The 1×1 convolution of the shortcut, where the shape changes.
+    fn shortcut(&self) -> Option<Conv2dConfig> {
+        let changes = self.stride != 1 || self.inputs != self.outputs();
+        changes.then(|| Conv2dConfig::same(self.inputs, self.outputs(), 1).stride(self.stride))
+    }
+
+    /// Builds the block.
+    pub(crate) fn init(&self, parts: &Parts) -> Result<Block> {
+        let normed = |conv: &str, norm: &str, config: Conv2dConfig| -> Result<NormedConv> {
+            Ok((parts.conv(conv, config)?, parts.batch_norm(norm, config.out_channels)))
+        };
+        let branch = self
+            .branch()
+            .into_iter()
+            .zip(1..)
+            .map(|(config, i)| normed(&format!("conv{i}"), &format!("bn{i}"), config));
+        let shortcut = self.shortcut().map(|config| normed("downsample.0", "downsample.1", config));
+        Ok(Block { branch: branch.collect::<Result<_>>()?, shortcut: shortcut.transpose()? })
+    }
+
+    /// Its layers, for an input of the given height and width.
+    pub(crate) fn geometry(&self, name: &str, input: [i64; 2]) -> Vec<LayerGeometry> {
+        let mut layers = Vec::new();
+        let mut size = input;
+        for (config, i) in self.branch().into_iter().zip(1..) {
+            push_normed(&mut layers, (format!("{name}.conv{i}"), format!("{name}.bn{i}")), config, size);
+            size = layers[layers.len() - 1].output;
+        }
+        if let Some(config) = self.shortcut() {
+            push_normed(&mut layers, (format!("{name}.downsample.0"), format!("{name}.downsample.1")), config, input);
+        }
+        layers
+    }
+}
+
+/// Adds a convolution and its normalisation.
+pub(crate) fn push_normed(
+    layers: &mut Vec<LayerGeometry>,
+    (conv, norm): (String, String),
+    config: Conv2dConfig,
+    input: [i64; 2],
+) {
+    let conv = LayerGeometry::conv(conv, config, input);
+    let norm = LayerGeometry::batch_norm(norm, config.out_channels, conv.output);
+    layers.extend([conv, norm]);
+}
+
+/// A convolution and its normalisation.
+pub(crate) type NormedConv = (Conv2d, BatchNorm);
+
+/// `norm(conv(x))`
+pub(crate) fn forward_normed((conv, norm): &NormedConv, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
+    let y = conv.forward(x, pass)?;
+    Ok(norm.forward(&y, pass))
+}
+
+/// A residual block: `relu(branch(x) + shortcut(x))`.
+#[derive(Debug)]
+pub(crate) struct Block {
+    branch: Vec<NormedConv>,
+    shortcut: Option<NormedConv>,
+}
+
+impl Block {
+    /// # Shapes
+    /// `[N, inputs, H, W]` → `[N, outputs, H/stride, W/stride]`
+    pub(crate) fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
+        let (last, first) = self.branch.split_last().expect("a block has convolutions");
+        let mut h = x.shallow_clone();
+        for layer in first {
+            h = forward_normed(layer, &h, pass)?.relu();
+        }
+        let h = forward_normed(last, &h, pass)?;
+        let shortcut = match &self.shortcut {
+            Some(layer) => forward_normed(layer, x, pass)?,
+            None => x.shallow_clone(),
+        };
+        Ok((h + shortcut).relu())
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.branch.iter().chain(&self.shortcut).map(|(conv, _)| &conv.slot)
+    }
+}
