@@ -1,1 +1,17 @@
-//! 
+//! The laboratory: train → predict → evaluate → record → report.
+//!
+//! On disk the flow is the same: `run.toml → checkpoint → results.json → report`. Each step reads only what stands left
+//! of it.
+
+pub mod config;
+pub mod device;
+pub mod error;
+pub mod evaluate;
+pub mod experiment;
+pub mod model;
+pub mod record;
+pub mod report;
+pub mod source;
+pub mod train;
+
+pub use error::{LabError, Result};

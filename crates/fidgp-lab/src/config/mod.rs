@@ -1,0 +1,263 @@
+//! What a run is: one TOML file, read strictly, checked, and written back whole beside the results.
+
+mod inducing;
+mod read;
+
+pub use inducing::InducingPlan;
+pub use read::{Override, parse, read};
+
+use fidgp::objective::{KlSchedule, NoiseConfig};
+use fidgp_zoo::{Activation, LayerPlan};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LabError, Result};
+use crate::train::{OptimiserConfig, ScheduleConfig};
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunConfig {
+    /// Name of the run, and of its folder.
+    pub name: String,
+    /// The method.
+    pub method: Method,
+    /// Everything random follows from it.
+    #[serde(default)]
+    pub seed: u64,
+    /// The data.
+    pub data: DataConfig,
+    /// The network.
+    pub network: NetworkConfig,
+    /// How its layers are made Bayesian; not for the deterministic method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inducing: Option<InducingPlan>,
+    /// The likelihood.
+    pub likelihood: LikelihoodConfig,
+    /// The training.
+    pub train: TrainConfig,
+    /// The prediction.
+    #[serde(default)]
+    pub predict: PredictConfig,
+}
+
+/// The methods there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Plain weights.
+    Deterministic,
+    /// Inducing weights with a diagonal Gaussian posterior.
+    Ffgu,
+    /// Inducing weights with a flow posterior (or another family named in `inducing.posterior`).
+    Fidgp,
+}
+
+impl Method {
+    /// As it stands in configs and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deterministic => "deterministic",
+            Self::Ffgu => "ffgu",
+            Self::Fidgp => "fidgp",
+        }
+    }
+}
+
+/// The data sets there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "set", deny_unknown_fields)]
+pub enum DataConfig {
+    /// `x ~ U[.5,.8] ∪ U[1.2,1.6]`, `y ~ N(cos(4x+.8), .01)`, drawn with the run's seed.
+    #[serde(rename = "synthetic-1d")]
+    Synthetic1d {
+        /// Training points.
+        train: usize,
+        /// Validation points.
+        validation: usize,
+        /// Test points.
+        test: usize,
+    },
+    /// A UCI regression set with its standard splits, under `<data root>/uci/<name>`.
+    Uci {
+        /// boston, concrete, energy, kin8nm, naval, power, protein, wine or yacht.
+        name: String,
+        /// The part of the training split that is held out for validation; 0 trains on all of it.
+        #[serde(default)]
+        validation_fraction: f64,
+    },
+}
+
+impl DataConfig {
+    /// As it stands in results.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
+            Self::Uci { name, .. } => format!("uci/{name}"),
+        }
+    }
+}
+
+/// The networks there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum NetworkConfig {
+    /// Linear–BatchNorm–activation blocks and a linear head.
+    Mlp {
+        /// Widths of the hidden layers.
+        hidden: Vec<i64>,
+        /// The activation.
+        activation: Activation,
+        /// Whether blocks have BatchNorm.
+        batch_norm: bool,
+    },
+}
+
+/// The likelihoods there are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum LikelihoodConfig {
+    /// `y ~ N(f(x), σ²)`.
+    Gaussian {
+        /// Where σ comes from, in units of the standardised target.
+        noise: NoiseConfig,
+    },
+    /// Class probabilities.
+    Categorical {
+        /// Label smoothing.
+        #[serde(default)]
+        smoothing: f64,
+    },
+}
+
+/// The training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainConfig {
+    /// Passes over the training data.
+    pub epochs: u64,
+    /// Examples in a step.
+    pub batch_size: usize,
+    /// The optimiser.
+    pub optimiser: OptimiserConfig,
+    /// The learning rate over time.
+    #[serde(default = "constant")]
+    pub schedule: ScheduleConfig,
+    /// The KL's weight over time.
+    #[serde(default)]
+    pub kl: KlSchedule,
+    /// Largest norm of a gradient.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip_norm: Option<f64>,
+    /// Epochs between validations (and records); 0 for none.
+    #[serde(default = "one")]
+    pub validate_every: u64,
+    /// Epochs between checkpoints.
+    #[serde(default = "one")]
+    pub checkpoint_every: u64,
+    /// Which epoch is kept.
+    #[serde(default)]
+    pub select: Select,
+}
+
+/// Which epoch the results are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Select {
+    /// The last one.
+    #[default]
+    Last,
+    /// The one with the lowest validation NLL among those with the full KL weight.
+    Best,
+}
+
+fn constant() -> ScheduleConfig {
+    ScheduleConfig::Constant
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// The prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PredictConfig {
+    /// K, the weight draws at test.
+    pub draws: u64,
+    /// Draws for the validation NLL during training.
+    pub validation_draws: u64,
+    /// Examples in a batch.
+    pub batch_size: usize,
+}
+
+impl Default for PredictConfig {
+    fn default() -> Self {
+        Self { draws: 8, validation_draws: 1, batch_size: 1000 }
+    }
+}
+
+impl RunConfig {
+    /// Checks what the types cannot say.
+    ///
+    /// # Errors
+    /// Names the first key that does not fit, and what would.
+    pub fn check(&self) -> Result<()> {
+        let train = &self.train;
+        if self.name.is_empty() || self.name.contains(['/', '\\']) || self.name.starts_with('.') {
+            return Err(LabError::config("name", format!("`{}` must be usable as a folder name", self.name)));
+        }
+        if train.epochs == 0 || train.batch_size == 0 || self.predict.batch_size == 0 {
+            return Err(LabError::config("train.epochs, train.batch_size, predict.batch_size", "must be at least 1"));
+        }
+        if self.predict.draws == 0 || self.predict.validation_draws == 0 {
+            return Err(LabError::config("predict.draws", "must be at least 1; 8 is usual"));
+        }
+        let rate = train.optimiser.learning_rate();
+        if rate <= 0.0 || !rate.is_finite() {
+            return Err(LabError::config("train.optimiser.learning_rate", format!("{rate} must be greater than 0")));
+        }
+        train.schedule.check(train.epochs as f64)?;
+        train.kl.check(train.epochs as f64)?;
+        self.check_method()?;
+        self.check_selection()
+    }
+
+    fn check_method(&self) -> Result<()> {
+        match (self.method, &self.inducing) {
+            (Method::Deterministic, Some(_)) => Err(LabError::config("inducing", "is set, but method = \"deterministic\" has no inducing weights")),
+            (Method::Ffgu | Method::Fidgp, None) => Err(LabError::config("inducing", format!("is missing; method = \"{}\" needs it", self.method.name()))),
+            (Method::Ffgu, Some(plan)) if !plan.is_ffgu() => Err(LabError::config("inducing.posterior", "must be the diagonal family for method = \"ffgu\"")),
+            (Method::Fidgp, Some(plan)) if plan.is_ffgu() => Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\"")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_selection(&self) -> Result<()> {
+        let without_validation = match &self.data {
+            DataConfig::Synthetic1d { validation, .. } => *validation == 0,
+            DataConfig::Uci { validation_fraction, .. } => {
+                if !(0.0..1.0).contains(validation_fraction) {
+                    return Err(LabError::config("data.validation_fraction", format!("{validation_fraction} must lie in [0, 1)")));
+                }
+                *validation_fraction == 0.0
+            }
+        };
+        if self.train.select == Select::Best && (without_validation || self.train.validate_every == 0) {
+            return Err(LabError::config("train.select", "= \"best\" needs validation data and train.validate_every ≥ 1"));
+        }
+        Ok(())
+    }
+
+    /// Which layer gets which kind of weight.
+    pub fn layer_plan(&self) -> LayerPlan {
+        self.inducing.as_ref().map_or_else(LayerPlan::dense, InducingPlan::layer_plan)
+    }
+
+    /// The config as it is written beside the results.
+    ///
+    /// # Errors
+    /// Never in practice: every field has a TOML form.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string_pretty(self).map_err(|error| LabError::config("config", error.to_string()))
+    }
+}

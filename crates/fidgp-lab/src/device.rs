@@ -1,0 +1,38 @@
+//! Where tensors live, and the engine that moves them.
+
+use fidgp_cuda::CudaLibrary;
+use tch::Device;
+
+use crate::error::{LabError, Result};
+
+/// The version of libtorch this program is built for.
+pub const ENGINE: &str = "libtorch 2.11.0";
+
+/// Opens the CUDA part of libtorch when there is one. Must run before anything else touches libtorch.
+pub fn prepare() -> CudaLibrary {
+    fidgp_cuda::open()
+}
+
+/// The device that `cpu`, `cuda`, `cuda:1` or `auto` means on this machine.
+///
+/// # Errors
+/// When the name is unknown or the device is not there; the message says what is.
+pub fn choose(name: &str) -> Result<Device> {
+    let library = prepare();
+    let devices = tch::Cuda::device_count();
+    let cuda = |index: i64| {
+        if index < devices {
+            Ok(Device::Cuda(index as usize))
+        } else {
+            let why = format!("is not there: {devices} CUDA device(s) found ({library}); use cpu or auto, and `fidgp doctor` to look closer");
+            Err(LabError::config(format!("--device cuda:{index}"), why))
+        }
+    };
+    match name.split_once(':') {
+        None if name == "auto" => Ok(if devices > 0 { Device::Cuda(0) } else { Device::Cpu }),
+        None if name == "cpu" => Ok(Device::Cpu),
+        None if name == "cuda" => cuda(0),
+        Some(("cuda", index)) if index.parse::<i64>().is_ok_and(|index| index >= 0) => cuda(index.parse().unwrap_or(0)),
+        _ => Err(LabError::config(format!("--device {name}"), "is not known; write cpu, cuda, cuda:N or auto")),
+    }
+}

@@ -1,0 +1,114 @@
+//! What can go wrong in a run, and what to do about it.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// The result of everything fallible in this crate.
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
+
+/// An error of a run. Misuse (exit code 2) and failure (exit code 1) are told apart by [`LabError::is_misuse`].
+#[derive(Debug, Error)]
+pub enum LabError {
+    /// A config says something impossible.
+    #[error("config: `{key}` {why}")]
+    Config {
+        /// The dotted key.
+        key: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// A config file could not be understood.
+    #[error("{path}: {why}", path = path.display())]
+    ConfigFile {
+        /// The file.
+        path: PathBuf,
+        /// The parser's message, with line and suggestion.
+        why: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {why}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's message.
+        why: String,
+    },
+    /// A checkpoint is broken or belongs to another network.
+    #[error("checkpoint {path}: {why}. Use the run's own run.toml, or train again without --resume", path = path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        why: String,
+    },
+    /// The loss is not a number any more.
+    #[error(
+        "non-finite loss at epoch {epoch}, step {step} (batch {batch}): nll {nll}, KL(U) {kl_inducing}, KL(W|U) {kl_conditional}. \
+         {culprit}. The last good checkpoint is {checkpoint}; lower the learning rate, clip gradients (train.clip_norm) or raise the jitter",
+        checkpoint = checkpoint.display()
+    )]
+    NonFiniteLoss {
+        /// Epoch, from 0.
+        epoch: u64,
+        /// Step over the whole training.
+        step: u64,
+        /// Batch within the epoch.
+        batch: u64,
+        /// The parts of the loss.
+        nll: f64,
+        #[doc(hidden)]
+        kl_inducing: f64,
+        #[doc(hidden)]
+        kl_conditional: f64,
+        /// The layer or input that is to blame, as far as it can be told.
+        culprit: String,
+        /// Where training can go on from.
+        checkpoint: PathBuf,
+    },
+    /// The user stopped the run.
+    #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: fidgp train --resume {run}", run = run.display())]
+    Interrupted {
+        /// Complete epochs.
+        epoch: u64,
+        /// Steps made.
+        step: u64,
+        /// The run folder.
+        run: PathBuf,
+    },
+    /// The method failed.
+    #[error(transparent)]
+    Method(#[from] fidgp::Error),
+    /// The data could not be read.
+    #[error(transparent)]
+    Data(#[from] fidgp_data::Error),
+    /// A metric could not be computed.
+    #[error(transparent)]
+    Metric(#[from] fidgp_metrics::MetricError),
+    /// The network could not be built.
+    #[error(transparent)]
+    Zoo(#[from] fidgp_zoo::Error),
+    /// The results could not be recorded.
+    #[error(transparent)]
+    Record(#[from] crate::record::RecordError),
+    /// libtorch refused an operation.
+    #[error("libtorch: {0}")]
+    Torch(#[from] tch::TchError),
+}
+
+impl LabError {
+    /// A config value that cannot be.
+    pub fn config(key: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Config { key: key.into(), why: why.into() }
+    }
+
+    /// A file that could not be read or written.
+    pub fn file(path: &Path, why: impl ToString) -> Self {
+        Self::File { path: path.to_owned(), why: why.to_string() }
+    }
+
+    /// Whether the user asked for something impossible (exit code 2) rather than something that failed (exit code 1).
+    pub fn is_misuse(&self) -> bool {
+        matches!(self, Self::Config { .. } | Self::ConfigFile { .. } | Self::Method(fidgp::Error::Setting { .. }) | Self::Zoo(_))
+    }
+}

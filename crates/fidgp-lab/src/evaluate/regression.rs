@@ -1,0 +1,77 @@
+//! Metrics of a regression, in the units of the data.
+
+use fidgp::Key;
+use fidgp::predict::{Draws, regress};
+use fidgp_data::Standardiser;
+use fidgp_metrics::{MixtureForecast, Noise, names, rmse, total_variance};
+use tch::{Kind, Tensor};
+
+use crate::error::{LabError, Result};
+use crate::model::{Likelihood, Model};
+use crate::record::Metrics;
+use crate::source::TableSource;
+
+/// The level of the reported interval.
+pub const LEVEL: f64 = 0.95;
+
+/// Means and noise variances of K draws at N points, in the units of the data.
+#[derive(Debug)]
+pub struct Forecast {
+    /// `[K, N]`, row-major.
+    pub means: Vec<f64>,
+    /// `[K, N]`, row-major.
+    pub noise: Vec<f64>,
+    /// N.
+    pub points: usize,
+}
+
+impl Forecast {
+    /// Mean, epistemic deviation and noise deviation at each point.
+    ///
+    /// # Errors
+    /// When a value is not finite.
+    pub fn split(&self) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
+        let split = total_variance(&self.means, self.points, Noise::PerDraw(&self.noise))?;
+        let root = |variance: &[f64]| variance.iter().map(|v| v.sqrt()).collect();
+        Ok((split.mean.clone(), root(&split.epistemic), root(&split.aleatoric)))
+    }
+}
+
+/// Predicts with K draws and undoes the standardisation of the target.
+///
+/// # Errors
+/// When the model is no regression, or the data does not fit it.
+pub fn forecast(model: &Model, data: &TableSource, scale: Option<&Standardiser>, (draws, batch): (u64, usize), key: Key) -> Result<Forecast> {
+    let Likelihood::Gaussian(likelihood) = &model.likelihood else {
+        return Err(LabError::config("likelihood.kind", "must be \"gaussian\" for a regression"));
+    };
+    let draws = Draws::new(model.network.as_ref(), draws, key)?;
+    let predicted = regress(&draws, likelihood, &data.batches(batch))?;
+    let flat = |tensor: &Tensor| Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]));
+    let (mut means, mut noise) = (flat(&predicted.means)?, flat(&predicted.noise)?);
+    if let Some(scale) = scale {
+        let unit = scale.inverse_target_sd(1.0);
+        means.iter_mut().for_each(|mean| *mean = scale.inverse_target(*mean));
+        noise.iter_mut().for_each(|variance| *variance *= unit * unit);
+    }
+    let points = predicted.means.size()[1] as usize;
+    Ok(Forecast { means, noise, points })
+}
+
+/// RMSE of the mean; NLL, CRPS and coverage of the mixture over draws; mean epistemic deviation.
+///
+/// # Errors
+/// When a value is not finite.
+pub fn metrics(forecast: &Forecast, targets: &[f64]) -> Result<Metrics> {
+    let (mean, epistemic, _) = forecast.split()?;
+    let mixture = MixtureForecast::new(&forecast.means, Noise::PerDraw(&forecast.noise), targets)?;
+    let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let entries = [
+        (names::REG_RMSE, rmse(&mean, targets)?),
+        (names::REG_NLL, mixture.nll()),
+        (names::REG_CRPS, mixture.crps()),
+        (names::REG_COVERAGE, mixture.coverage(LEVEL)?),
+        ("reg/EpistemicSD", average(&epistemic)),
+    ];
+    Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())
+}

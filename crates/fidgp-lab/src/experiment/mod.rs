@@ -1,0 +1,136 @@
+//! Whole runs: data, model, training, evaluation and record for each kind of data.
+
+mod synthetic;
+mod uci;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use tch::Device;
+
+use crate::config::{DataConfig, RunConfig};
+use crate::error::{LabError, Result};
+use crate::model::Model;
+use crate::record::{Cost, EpochRecord, EpochWriter, Hardware, Results, Schema, Time, commit, write_atomically};
+use crate::train::Watch;
+
+/// The file with the resolved config in a run folder.
+pub const CONFIG_FILE: &str = "run.toml";
+
+/// What a run is given beside its config.
+pub struct Setting<'a> {
+    /// Where it computes.
+    pub device: Device,
+    /// Where data sets are.
+    pub data_root: PathBuf,
+    /// The folder it writes to.
+    pub run: PathBuf,
+    /// Go on from the last checkpoint.
+    pub resume: bool,
+    /// Which splits of a data set that has several; all when empty.
+    pub splits: Vec<usize>,
+    /// Splits that are trained at the same time.
+    pub parallel: usize,
+    /// Raised to stop after the current step.
+    pub stop: &'a AtomicBool,
+    /// The command that was given, for the record.
+    pub command: Option<String>,
+}
+
+/// Trains, evaluates and records a run; everything it leaves is in `setting.run`.
+///
+/// # Errors
+/// When data, training or disk fail; what was done before is kept.
+pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Results> {
+    config.check()?;
+    prepare_folder(config, setting)?;
+    let results = match &config.data {
+        DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
+        DataConfig::Uci { .. } => uci::run(config, setting, watch)?,
+    };
+    results.write(&setting.run.join(crate::record::RESULTS_FILE))?;
+    Ok(results)
+}
+
+/// Makes the run folder and writes the resolved config; refuses to mix two runs.
+fn prepare_folder(config: &RunConfig, setting: &Setting) -> Result<()> {
+    let path = setting.run.join(CONFIG_FILE);
+    if path.exists() && !setting.resume {
+        let why = "exists already; go on with --resume, choose another --out, or pass --force to start again";
+        return Err(LabError::config(setting.run.display().to_string(), why));
+    }
+    Ok(write_atomically(&path, config.to_toml()?.as_bytes())?)
+}
+
+/// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
+///
+/// # Errors
+/// When a file cannot be removed.
+pub fn clear(run: &Path) -> Result<()> {
+    let fail = |error: std::io::Error| LabError::file(run, error);
+    for file in [CONFIG_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
+        match std::fs::remove_file(run.join(file)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+    }
+    for folder in ["checkpoint", "splits"] {
+        match std::fs::remove_dir_all(run.join(folder)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A results document with everything but the metrics.
+fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: f64) -> Result<Results> {
+    let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
+    let parameters = model.parameter_count() as u64;
+    let gpu = setting.device.is_cuda().then(|| "CUDA device".to_owned());
+    Ok(Results {
+        schema: Schema::default(),
+        name: config.name.clone(),
+        method: config.method.name().to_owned(),
+        data: config.data.name(),
+        seed: config.seed,
+        commit: commit(),
+        hardware: Hardware::detect(gpu, crate::device::ENGINE),
+        command: setting.command.clone(),
+        config: json,
+        metrics: crate::record::Metrics::new(),
+        metric_notes: crate::record::MetricNotes::new(),
+        cost: Cost { parameters, bytes: 4 * parameters, macs: 0 },
+        time: Time { train_seconds: Some(seconds), seconds_per_epoch: Some(seconds / config.train.epochs as f64), predict_seconds: None },
+        splits: None,
+        published: Vec::new(),
+        figures: Vec::new(),
+    })
+}
+
+/// Passes everything on to another watch and writes every epoch to `metrics.jsonl`.
+struct Logged<'a> {
+    writer: EpochWriter,
+    inner: &'a mut dyn Watch,
+}
+
+impl<'a> Logged<'a> {
+    fn new(run: &Path, resume: bool, inner: &'a mut dyn Watch) -> Result<Self> {
+        let path = run.join(crate::record::EPOCHS_FILE);
+        let writer = if resume { EpochWriter::append_to(&path)? } else { EpochWriter::create(&path)? };
+        Ok(Self { writer, inner })
+    }
+}
+
+impl Watch for Logged<'_> {
+    fn step(&mut self, epoch: u64, step: u64, steps: u64, loss: f64) {
+        self.inner.step(epoch, step, steps, loss);
+    }
+
+    fn epoch(&mut self, record: &EpochRecord) {
+        if let Err(error) = self.writer.append(record) {
+            tracing::warn!(%error, "an epoch could not be logged");
+        }
+        self.inner.epoch(record);
+    }
+}

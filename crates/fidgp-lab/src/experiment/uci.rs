@@ -1,0 +1,137 @@
+//! UCI regression on the standard splits, several at a time.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use fidgp::Key;
+use fidgp_data::{Standardiser, uci::Uci};
+use fidgp_metrics::names;
+use rayon::prelude::*;
+
+use super::{Setting, blank_results};
+use crate::config::{DataConfig, RunConfig};
+use crate::error::{LabError, Result};
+use crate::evaluate;
+use crate::model::{Model, Signature};
+use crate::record::{EpochRecord, Metrics, Published, Results, SplitMetrics, Splits, write_atomically};
+use crate::source::TableSource;
+use crate::train::{Fit, Watch};
+
+pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Results> {
+    let DataConfig::Uci { name, .. } = &config.data else {
+        return Err(LabError::config("data.set", "must be \"uci\""));
+    };
+    let uci = Uci::read(&setting.data_root.join("uci"), name)?;
+    let splits = if setting.splits.is_empty() { (0..uci.splits()).collect() } else { setting.splits.clone() };
+    let watch = Mutex::new((watch, 0));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(setting.parallel.max(1)).build();
+    let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
+    let started = Instant::now();
+    let total = splits.len();
+    let rows: Vec<SplitMetrics> = pool.install(|| {
+        splits.par_iter().map(|&split| {
+            let row = one_split(config, setting, &uci, split)?;
+            if let Ok(mut guard) = watch.lock() {
+                guard.1 += 1;
+                let done = guard.1;
+                let nll = row.metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::NAN);
+                guard.0.step(0, done, total as u64, nll);
+            }
+            Ok(row)
+        }).collect::<Result<_>>()
+    })?;
+    let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
+    let mut results = blank_results(config, setting, &model, started.elapsed().as_secs_f64())?;
+    results.time.seconds_per_epoch = None;
+    let splits = Splits::new(rows);
+    results.metrics = splits.mean.clone();
+    results.splits = Some(splits);
+    results.published = published(name);
+    Ok(results)
+}
+
+/// Trains and tests one split, or reads what an earlier run of it left.
+fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> Result<SplitMetrics> {
+    let path = setting.run.join("splits").join(format!("{split:02}.json"));
+    if let Some(done) = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+        return Ok(done);
+    }
+    if setting.stop.load(Ordering::Relaxed) {
+        return Err(LabError::Interrupted { epoch: 0, step: 0, run: setting.run.clone() });
+    }
+    let seed = Key::new(config.seed).fold("split").at(split as u64).seed();
+    let parts = match config.data {
+        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => uci.split(split)?.with_validation(validation_fraction, seed)?,
+        _ => {
+            let whole = uci.split(split)?;
+            fidgp_data::split::Parts { train: whole.train, validation: Vec::new(), test: whole.test }
+        }
+    };
+    let train = uci.table().select(&parts.train)?;
+    let scale = Standardiser::fit(&train)?;
+    let config = RunConfig { seed, ..config.clone() };
+    let model = Model::init(&config, &Signature::Regression { features: train.columns() as i64 }, setting.device)?;
+    let source = TableSource::new(&scale.transform(&train)?, setting.device)?;
+    let measure = |model: &Model, rows: &[usize], draws: u64| -> Result<Metrics> {
+        let table = uci.table().select(rows)?;
+        let source = TableSource::new(&scale.transform(&table)?, setting.device)?;
+        let key = Key::new(seed).fold("predict");
+        let forecast = evaluate::forecast(model, &source, Some(&scale), (draws, config.predict.batch_size), key)?;
+        evaluate::metrics(&forecast, table.targets())
+    };
+    let validate = |model: &Model| -> Result<f64> {
+        let metrics = measure(model, &parts.validation, config.predict.validation_draws)?;
+        Ok(metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
+    };
+    let fit = Fit {
+        model: &model,
+        config: &config.train,
+        seed,
+        source: &source,
+        validate: (!parts.validation.is_empty()).then_some(&validate),
+        run: None,
+        stop: setting.stop,
+    };
+    fit.run(false, &mut Quiet)?;
+    let mut metrics = measure(&model, &parts.test, config.predict.draws)?;
+    if !parts.validation.is_empty() {
+        let validation = measure(&model, &parts.validation, config.predict.draws)?;
+        metrics.extend(validation.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
+    }
+    let row = SplitMetrics { split, metrics };
+    let json = serde_json::to_vec_pretty(&row).map_err(|error| LabError::file(&path, error))?;
+    std::fs::create_dir_all(setting.run.join("splits")).map_err(|error| LabError::file(&path, error))?;
+    write_atomically(&path, &json)?;
+    Ok(row)
+}
+
+/// Splits run side by side: their epochs are not shown.
+struct Quiet;
+
+impl Watch for Quiet {
+    fn epoch(&mut self, _record: &EpochRecord) {}
+}
+
+/// MC dropout on the same splits (Gal & Ghahramani 2016 protocol, 20 splits).
+fn published(name: &str) -> Vec<Published> {
+    let table = [
+        ("boston", 2.90, 2.40),
+        ("concrete", 4.83, 2.94),
+        ("energy", 0.54, 1.21),
+        ("kin8nm", 0.079, -1.14),
+        ("power", 4.01, 2.81),
+        ("protein", 4.27, 2.87),
+        ("wine", 0.62, 0.93),
+        ("yacht", 0.67, 1.25),
+    ];
+    let row = table.iter().find(|(set, _, _)| *set == name);
+    row.map(|&(_, rmse, nll)| Published {
+        method: "MC dropout".to_owned(),
+        source: "Gal & Ghahramani 2016, standard splits".to_owned(),
+        metrics: Metrics::from([(names::REG_RMSE.to_owned(), Some(rmse)), (names::REG_NLL.to_owned(), Some(nll))]),
+    })
+    .into_iter()
+    .collect()
+}
+

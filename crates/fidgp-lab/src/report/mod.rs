@@ -1,0 +1,41 @@
+//! From finished runs to one HTML file that needs nothing else: no network, no fonts, no scripts.
+//!
+//! Text and numbers come from [`record`](crate::record); figures are drawn as SVG, inside the page (they follow the
+//! reader's light or dark setting) and as files of their own beside it (always on white, for papers and READMEs).
+//! Whatever cannot be drawn (NaN, an empty series) is left out and counted in the caption.
+
+/// Bars for a number per run.
+pub mod bars;
+/// Line charts, histograms, scatter plots: layers on one pair of axes.
+pub mod chart;
+/// Figures of a classification: reliability, confidence, risk against coverage.
+pub mod classification;
+/// A finished picture, for the page or for a file.
+pub mod figure;
+/// Numbers as text.
+pub mod format;
+/// One-dimensional regression with its bands.
+pub mod regression;
+/// Data to pixels, and round ticks.
+pub mod scale;
+/// What each metric means.
+pub mod words;
+
+mod axes;
+mod columns;
+mod draw;
+mod html;
+mod layer;
+mod legend;
+mod page;
+mod palette;
+mod svg;
+mod tables;
+mod training;
+mod write;
+
+pub use chart::{Axis, Chart};
+pub use figure::Figure;
+pub use layer::{Bar, Layer, Marker, Shape};
+pub use scale::{Extent, Scale, Tick};
+pub use write::{Report, ReportError, Run, write_report};

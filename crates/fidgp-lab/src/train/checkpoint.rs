@@ -1,0 +1,149 @@
+//! Checkpoints: one safetensors file, written beside its place and then renamed, so that there is always a whole one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use safetensors::{Dtype, SafeTensors, View};
+use serde::{Deserialize, Serialize};
+use tch::nn::VarStore;
+use tch::{Kind, Tensor};
+
+use crate::error::{LabError, Result};
+use crate::record::write_atomically;
+
+/// Where a training stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Epochs that are complete.
+    pub epoch: u64,
+    /// Optimiser steps that were made.
+    pub step: u64,
+    /// Steps of the epoch that is under way.
+    pub step_in_epoch: u64,
+    /// Best validation NLL so far and its epoch.
+    pub best: Option<(f64, u64)>,
+    /// Sums of the epoch that is under way, so that a resumed epoch reports what an uninterrupted one would.
+    pub sums: Vec<f64>,
+    /// Seconds of training before this moment.
+    pub seconds: f64,
+}
+
+/// A checkpoint in memory.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// All tensors by name: the variables of the network, and the optimiser's under `optimiser.`.
+    pub tensors: BTreeMap<String, Tensor>,
+    /// Where the training stands.
+    pub progress: Progress,
+}
+
+struct Bytes(Dtype, Vec<usize>, Vec<u8>);
+
+impl View for &Bytes {
+    fn dtype(&self) -> Dtype {
+        self.0
+    }
+    fn shape(&self) -> &[usize] {
+        &self.1
+    }
+    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
+        (&self.2).into()
+    }
+    fn data_len(&self) -> usize {
+        self.2.len()
+    }
+}
+
+/// Writes tensors and progress to `path`, atomically.
+///
+/// # Errors
+/// When the disk is full or the folder cannot be written; an earlier file at `path` is then still whole.
+pub fn save(path: &Path, tensors: &[(String, Tensor)], progress: &Progress) -> Result<()> {
+    let bytes = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), to_bytes(name, tensor)?))).collect::<Result<Vec<_>>>()?;
+    let progress = serde_json::to_string(progress).map_err(|error| LabError::file(path, error))?;
+    let metadata = HashMap::from([("progress".to_owned(), progress), ("format".to_owned(), "pt".to_owned())]);
+    let data = safetensors::serialize(bytes.iter().map(|(name, bytes)| (name, bytes)), Some(metadata));
+    Ok(write_atomically(path, &data.map_err(|error| LabError::file(path, error))?)?)
+}
+
+/// Reads a checkpoint.
+///
+/// # Errors
+/// When the file is missing, truncated or no checkpoint; the message names it.
+pub fn load(path: &Path) -> Result<Checkpoint> {
+    let data = std::fs::read(path).map_err(|error| LabError::file(path, error))?;
+    let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
+    let (_, metadata) = SafeTensors::read_metadata(&data).map_err(|error| broken(error.to_string()))?;
+    let parsed = SafeTensors::deserialize(&data).map_err(|error| broken(error.to_string()))?;
+    let progress = metadata.metadata().as_ref().and_then(|m| m.get("progress"));
+    let progress = progress.map_or(Ok(Progress::default()), |text| serde_json::from_str(text));
+    let tensors = parsed.tensors().into_iter().map(|(name, view)| {
+        let kind = kind_of(view.dtype()).ok_or_else(|| broken(format!("`{name}` has the unsupported type {:?}", view.dtype())))?;
+        let shape: Vec<i64> = view.shape().iter().map(|&size| size as i64).collect();
+        Ok((name, Tensor::f_from_data_size(view.data(), &shape, kind)?))
+    });
+    Ok(Checkpoint { tensors: tensors.collect::<Result<_>>()?, progress: progress.map_err(|error| broken(error.to_string()))? })
+}
+
+/// Copies a checkpoint's tensors into the variables of a network.
+///
+/// # Errors
+/// When a variable is missing or has another shape; nothing is copied then.
+pub fn restore(path: &Path, checkpoint: &Checkpoint, store: &VarStore) -> Result<()> {
+    let variables: BTreeMap<_, _> = store.variables().into_iter().collect();
+    for (name, variable) in &variables {
+        let found = checkpoint.tensors.get(name).map(Tensor::size);
+        if found.as_ref() != Some(&variable.size()) {
+            let found = found.map_or("missing".to_owned(), |shape| format!("{shape:?}"));
+            let why = format!("`{name}` is {found} there and {:?} in the configured network", variable.size());
+            return Err(LabError::Checkpoint { path: path.to_owned(), why });
+        }
+    }
+    tch::no_grad(|| {
+        for (name, mut variable) in variables {
+            variable.copy_(&checkpoint.tensors[&name]);
+        }
+    });
+    Ok(())
+}
+
+/// All variables of a network by name, in a fixed order.
+pub fn variables(store: &VarStore) -> Vec<(String, Tensor)> {
+    store.variables().into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+fn to_bytes(name: &str, tensor: &Tensor) -> Result<Bytes> {
+    let (dtype, width) = match tensor.kind() {
+        Kind::Float => (Dtype::F32, 4),
+        Kind::Double => (Dtype::F64, 8),
+        Kind::Half => (Dtype::F16, 2),
+        Kind::BFloat16 => (Dtype::BF16, 2),
+        Kind::Int64 => (Dtype::I64, 8),
+        other => return Err(LabError::config(name, format!("tensors of type {other:?} cannot be saved"))),
+    };
+    let tensor = tensor.detach().to_device(tch::Device::Cpu).contiguous();
+    let mut bytes = vec![0; tensor.numel() * width];
+    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
+    Ok(Bytes(dtype, tensor.size().iter().map(|&size| size as usize).collect(), bytes))
+}
+
+fn kind_of(dtype: Dtype) -> Option<Kind> {
+    Some(match dtype {
+        Dtype::F32 => Kind::Float,
+        Dtype::F64 => Kind::Double,
+        Dtype::F16 => Kind::Half,
+        Dtype::BF16 => Kind::BFloat16,
+        Dtype::I64 => Kind::Int64,
+        _ => return None,
+    })
+}
+
+/// The file of the latest state in a run folder.
+pub fn last(run: &Path) -> PathBuf {
+    run.join("checkpoint").join("last.safetensors")
+}
+
+/// The file of the best epoch by validation NLL in a run folder.
+pub fn best(run: &Path) -> PathBuf {
+    run.join("checkpoint").join("best.safetensors")
+}

@@ -1,0 +1,262 @@
+//! The training loop.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use fidgp::Key;
+use fidgp::layer::{Factors, Mode, Pass};
+use fidgp::linalg::{Check, check_finite};
+use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
+use tch::{Kind, Tensor};
+
+use super::checkpoint::{self, Progress};
+use super::optimiser::Optimiser;
+use super::window::{PARTS, Window};
+use crate::config::{Select, TrainConfig};
+use crate::error::{LabError, Result};
+use crate::model::Model;
+use crate::record::{EpochRecord, Metrics};
+use crate::source::Source;
+
+/// Steps between looks at the loss on CUDA: a look waits for the device.
+const CUDA_LOOK_EVERY: usize = 25;
+
+/// Who watches a training: a progress bar, a log, nobody.
+pub trait Watch {
+    /// After every step that was looked at: epoch, step in the epoch, steps per epoch, mean loss so far.
+    fn step(&mut self, epoch: u64, step: u64, steps: u64, loss: f64) {
+        let _ = (epoch, step, steps, loss);
+    }
+
+    /// After every epoch.
+    fn epoch(&mut self, record: &EpochRecord) {
+        let _ = record;
+    }
+}
+
+/// Nobody watches.
+impl Watch for () {}
+
+/// How a training ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Where it stands.
+    pub progress: Progress,
+    /// Seconds of training, earlier parts of a resumed one included.
+    pub seconds: f64,
+}
+
+/// A training that is about to run.
+pub struct Fit<'a> {
+    /// What is trained.
+    pub model: &'a Model,
+    /// How.
+    pub config: &'a TrainConfig,
+    /// The root of all its randomness.
+    pub seed: u64,
+    /// On what.
+    pub source: &'a dyn Source,
+    /// Validation NLL of the model as it is, if there is validation data.
+    pub validate: Option<&'a dyn Fn(&Model) -> Result<f64>>,
+    /// The run folder; nothing is saved without one.
+    pub run: Option<PathBuf>,
+    /// Raised to stop after the current step.
+    pub stop: &'a AtomicBool,
+}
+
+impl Fit<'_> {
+    /// Trains from a checkpoint's progress (or from the start) to the last epoch.
+    ///
+    /// # Errors
+    /// When the loss stops being finite, a file cannot be written, or the user stops the run.
+    pub fn run(&self, resume: bool, watch: &mut dyn Watch) -> Result<Outcome> {
+        let mut optimiser = Optimiser::new(&self.model.store, self.config.optimiser)?;
+        let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
+        let (before, started) = (progress.seconds, Instant::now());
+        while progress.epoch < self.config.epochs {
+            let finished = self.epoch(&mut optimiser, &mut progress, watch)?;
+            progress.seconds = before + started.elapsed().as_secs_f64();
+            if !finished {
+                self.save(&optimiser, &progress)?;
+                let run = self.run.clone().unwrap_or_default();
+                return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, run });
+            }
+        }
+        if self.config.select == Select::Best && progress.best.is_some() {
+            self.take_best()?;
+        }
+        Ok(Outcome { seconds: progress.seconds, progress })
+    }
+
+    /// One epoch, or what is left of it; false when the user stopped it.
+    fn epoch(&self, optimiser: &mut Optimiser, progress: &mut Progress, watch: &mut dyn Watch) -> Result<bool> {
+        let started = Instant::now();
+        let batches = self.batches(progress.epoch);
+        let steps = batches.len() as u64;
+        let mut window = Window::default();
+        let look_every = if self.model.store.device().is_cuda() { CUDA_LOOK_EVERY } else { 1 };
+        progress.sums.resize(PARTS, 0.0);
+        let mut rate = 0.0;
+        while progress.step_in_epoch < steps {
+            let rows = &batches[progress.step_in_epoch as usize];
+            rate = self.step(optimiser, progress, steps, rows, &mut window)?;
+            progress.step += 1;
+            progress.step_in_epoch += 1;
+            let stopping = self.stop.load(Ordering::Relaxed);
+            if window.len() >= look_every || progress.step_in_epoch == steps || stopping {
+                self.look(&mut window, progress)?;
+                watch.step(progress.epoch, progress.step_in_epoch, steps, progress.sums[0] / progress.step_in_epoch as f64);
+            }
+            if stopping && progress.step_in_epoch < steps {
+                return Ok(false);
+            }
+        }
+        let record = self.finish_epoch(optimiser, progress, rate, started.elapsed().as_secs_f64())?;
+        watch.epoch(&record);
+        Ok(!self.stop.load(Ordering::Relaxed) || progress.epoch == self.config.epochs)
+    }
+
+    /// One optimiser step; returns the learning rate it was made with.
+    fn step(&self, optimiser: &mut Optimiser, progress: &Progress, steps: u64, rows: &Tensor, window: &mut Window) -> Result<f64> {
+        let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
+        let key = Key::new(self.seed).fold("train").at(progress.step);
+        let (x, y) = self.source.batch(rows, Some(key.fold("augment")))?;
+        let weights = self.model.network.inducing();
+        let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
+        let factors = Factors::of(&weights, check)?;
+        let mut pass = Pass::draw(&weights, &factors, Mode::Train, key)?;
+        let outputs = self.model.network.forward(&x, &mut pass)?;
+        let nll = self.model.likelihood.nll(&outputs, &y);
+        let kl = sum_kl(pass.kl());
+        let beta = self.config.kl.beta(moment);
+        let loss = negative_elbo(&nll, kl.as_ref(), beta, DatasetSize::new(self.source.len())?);
+        let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map(part);
+        window.push([Some(&loss), Some(&nll), part(|kl| &kl.inducing), part(|kl| &kl.conditional)]);
+        let rate = self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
+        optimiser.step(&loss, rate, self.config.clip_norm)?;
+        Ok(rate)
+    }
+
+    /// Reads the losses since the last look and fails on the first that is not finite.
+    fn look(&self, window: &mut Window, progress: &mut Progress) -> Result<()> {
+        let length = window.len() as u64;
+        let reading = window.read();
+        if let Some((index, [_, nll, kl_inducing, kl_conditional])) = reading.broken {
+            let back = length - index as u64;
+            return Err(LabError::NonFiniteLoss {
+                epoch: progress.epoch,
+                step: progress.step - back,
+                batch: progress.step_in_epoch - back,
+                nll,
+                kl_inducing,
+                kl_conditional,
+                culprit: self.culprit(),
+                checkpoint: self.run.as_ref().map_or_else(|| PathBuf::from("(none)"), |run| checkpoint::last(run)),
+            });
+        }
+        progress.sums.iter_mut().zip(reading.sums).for_each(|(sum, part)| *sum += part);
+        Ok(())
+    }
+
+    /// Who is to blame for a loss that is not finite, as far as the parameters tell.
+    fn culprit(&self) -> String {
+        let broken = checkpoint::variables(&self.model.store).into_iter().find_map(|(name, tensor)| check_finite(&name, &tensor, "").err());
+        if let Some(error) = broken {
+            return error.to_string();
+        }
+        match Factors::of(&self.model.network.inducing(), Check::Now) {
+            Err(error) => error.to_string(),
+            Ok(_) => "All parameters are finite: look at the inputs of that batch".to_owned(),
+        }
+    }
+
+    /// Validates, records and saves at the end of an epoch.
+    fn finish_epoch(&self, optimiser: &Optimiser, progress: &mut Progress, rate: f64, seconds: f64) -> Result<EpochRecord> {
+        let steps = progress.step_in_epoch as f64;
+        let [loss, nll, kl_inducing, kl_conditional] = [0, 1, 2, 3].map(|part| progress.sums[part] / steps);
+        progress.epoch += 1;
+        progress.step_in_epoch = 0;
+        progress.sums.clear();
+        let due = |every: u64| every > 0 && (progress.epoch % every == 0 || progress.epoch == self.config.epochs);
+        let validation = if due(self.config.validate_every) { self.validate.map(|validate| validate(self.model)).transpose()? } else { None };
+        let beta = self.config.kl.beta(progress.epoch as f64);
+        let full_kl = self.model.network.inducing().is_empty() || beta >= self.config.kl.weight;
+        let save_due = due(self.config.checkpoint_every);
+        if let Some(nll) = validation.filter(|nll| full_kl && progress.best.is_none_or(|(best, _)| *nll < best)) {
+            progress.best = Some((nll, progress.epoch));
+            self.save_best(progress)?;
+        }
+        if save_due {
+            self.save(optimiser, progress)?;
+        }
+        let (lambda_min, lambda_max) = self.lambda_range();
+        Ok(EpochRecord {
+            epoch: progress.epoch as usize,
+            step: progress.step as usize,
+            loss,
+            nll,
+            kl_inducing,
+            kl_conditional,
+            beta,
+            lambda_min,
+            lambda_max,
+            learning_rate: rate,
+            seconds,
+            metrics: validation.map(|nll| ("validation".to_owned(), Metrics::from([("NLL".to_owned(), Some(nll))]))).into_iter().collect(),
+        })
+    }
+
+    fn lambda_range(&self) -> (Option<f64>, Option<f64>) {
+        let scales = self.model.network.inducing().into_iter().map(|weight| weight.conditional_scale.value().detach()).collect::<Vec<_>>();
+        if scales.is_empty() {
+            return (None, None);
+        }
+        let scales = Tensor::stack(&scales, 0).to_kind(Kind::Double);
+        (Some(scales.min().double_value(&[])), Some(scales.max().double_value(&[])))
+    }
+
+    /// The epoch's batches: a seeded order, cut into pieces; a last piece of one example joins the one before it.
+    fn batches(&self, epoch: u64) -> Vec<Tensor> {
+        let order = fidgp_data::split::epoch_order(self.source.len(), Key::new(self.seed).fold("order").seed(), epoch);
+        let order: Vec<i64> = order.into_iter().map(|row| row as i64).collect();
+        let mut pieces: Vec<&[i64]> = order.chunks(self.config.batch_size).collect();
+        if pieces.len() > 1 && pieces.last().is_some_and(|last| last.len() == 1) {
+            let cut = order.len() - self.config.batch_size - 1;
+            pieces.truncate(pieces.len() - 2);
+            pieces.push(&order[cut..]);
+        }
+        let device = self.model.store.device();
+        pieces.into_iter().map(|piece| Tensor::from_slice(piece).to_device(device)).collect()
+    }
+
+    fn save(&self, optimiser: &Optimiser, progress: &Progress) -> Result<()> {
+        let Some(run) = &self.run else { return Ok(()) };
+        let mut tensors = checkpoint::variables(&self.model.store);
+        tensors.extend(optimiser.state());
+        checkpoint::save(&checkpoint::last(run), &tensors, progress)
+    }
+
+    fn save_best(&self, progress: &Progress) -> Result<()> {
+        let wanted = self.config.select == Select::Best;
+        match self.run.as_ref().filter(|_| wanted) {
+            Some(run) => checkpoint::save(&checkpoint::best(run), &checkpoint::variables(&self.model.store), progress),
+            None => Ok(()),
+        }
+    }
+
+    fn take_best(&self) -> Result<()> {
+        let Some(run) = &self.run else { return Ok(()) };
+        let path = checkpoint::best(run);
+        checkpoint::restore(&path, &checkpoint::load(&path)?, &self.model.store)
+    }
+
+    fn restore(&self, optimiser: &mut Optimiser) -> Result<Progress> {
+        let run = self.run.as_ref().ok_or_else(|| LabError::config("resume", "needs a run folder"))?;
+        let path = checkpoint::last(run);
+        let saved = checkpoint::load(&path)?;
+        checkpoint::restore(&path, &saved, &self.model.store)?;
+        optimiser.restore(&saved.tensors)?;
+        Ok(saved.progress)
+    }
+}

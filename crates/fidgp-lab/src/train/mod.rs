@@ -1,0 +1,11 @@
+//! Training: one loop for every method.
+
+pub mod checkpoint;
+mod fit;
+mod optimiser;
+mod schedule;
+mod window;
+
+pub use fit::{Fit, Outcome, Watch};
+pub use optimiser::{Optimiser, OptimiserConfig};
+pub use schedule::ScheduleConfig;

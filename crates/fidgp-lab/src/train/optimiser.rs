@@ -1,0 +1,197 @@
+//! Adam and SGD over one flat buffer.
+//!
+//! All parameters are moved into slices of one tensor, so an update is a handful of large operations instead of a
+//! handful for each parameter, and the optimiser's state is two tensors that a checkpoint can hold.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tch::nn::VarStore;
+use tch::{Kind, Tensor};
+
+use crate::error::{LabError, Result};
+
+/// Which optimiser, and its constants.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum OptimiserConfig {
+    /// Adam with L2 weight decay in the gradient.
+    Adam {
+        /// Learning rate at the start.
+        learning_rate: f64,
+        /// Decay of both moments.
+        #[serde(default = "default_betas")]
+        betas: [f64; 2],
+        /// L2 penalty on plain weights (never on the parameters of a posterior or prior).
+        #[serde(default)]
+        weight_decay: f64,
+    },
+    /// Stochastic gradient descent with Nesterov momentum.
+    Sgd {
+        /// Learning rate at the start.
+        learning_rate: f64,
+        /// Momentum.
+        #[serde(default = "default_momentum")]
+        momentum: f64,
+        /// L2 penalty on plain weights (never on the parameters of a posterior or prior).
+        #[serde(default)]
+        weight_decay: f64,
+    },
+}
+
+fn default_betas() -> [f64; 2] {
+    [0.9, 0.999]
+}
+
+fn default_momentum() -> f64 {
+    0.9
+}
+
+impl OptimiserConfig {
+    /// Learning rate at the start.
+    pub fn learning_rate(self) -> f64 {
+        match self {
+            Self::Adam { learning_rate, .. } | Self::Sgd { learning_rate, .. } => learning_rate,
+        }
+    }
+
+    fn weight_decay(self) -> f64 {
+        match self {
+            Self::Adam { weight_decay, .. } | Self::Sgd { weight_decay, .. } => weight_decay,
+        }
+    }
+}
+
+const ADAM_EPSILON: f64 = 1e-8;
+
+/// Parameters of a network in one buffer, and what the optimiser remembers of them.
+#[derive(Debug)]
+pub struct Optimiser {
+    config: OptimiserConfig,
+    parameters: Vec<(String, Tensor)>,
+    flat: Tensor,
+    /// How many leading entries of the buffer are decayed.
+    decayed: i64,
+    first: Tensor,
+    second: Option<Tensor>,
+    steps: i64,
+}
+
+impl Optimiser {
+    /// Moves the trainable variables of `store` into one buffer; layers keep seeing them under their own names.
+    ///
+    /// # Errors
+    /// When there is nothing to train.
+    pub fn new(store: &VarStore, config: OptimiserConfig) -> Result<Self> {
+        let trainable: BTreeMap<_, _> = store.variables().into_iter().filter(|(_, tensor)| tensor.requires_grad()).collect();
+        let (decayed, rest): (Vec<_>, Vec<_>) = trainable.into_iter().partition(|(name, _)| is_plain_weight(name));
+        let decayed_count = decayed.iter().map(|(_, tensor)| tensor.numel() as i64).sum();
+        let mut parameters: Vec<_> = decayed.into_iter().chain(rest).collect();
+        if parameters.is_empty() {
+            return Err(LabError::config("network", "has no trainable parameters"));
+        }
+        let flat = tch::no_grad(|| {
+            let flat = Tensor::cat(&parameters.iter().map(|(_, tensor)| tensor.detach().reshape([-1])).collect::<Vec<_>>(), 0);
+            let mut offset = 0;
+            for (_, tensor) in &mut parameters {
+                let count = tensor.numel() as i64;
+                tensor.set_data(&flat.narrow(0, offset, count).view_as(tensor));
+                offset += count;
+            }
+            flat
+        });
+        let second = matches!(config, OptimiserConfig::Adam { .. }).then(|| flat.zeros_like());
+        Ok(Self { config, parameters, decayed: decayed_count, first: flat.zeros_like(), second, flat, steps: 0 })
+    }
+
+    /// One step down the gradient of `loss`, whose norm is cut to `clip`.
+    ///
+    /// # Errors
+    /// When libtorch cannot differentiate the loss.
+    pub fn step(&mut self, loss: &Tensor, learning_rate: f64, clip: Option<f64>) -> Result<()> {
+        let mut gradient = self.gradient(loss)?;
+        tch::no_grad(|| {
+            if let Some(limit) = clip {
+                gradient *= (limit / (gradient.norm() + 1e-6)).clamp_max(1.0);
+            }
+            self.decay(&mut gradient);
+            self.update(&gradient, learning_rate);
+        });
+        Ok(())
+    }
+
+    /// The gradient of all parameters in one buffer; zero where the loss does not depend on one.
+    fn gradient(&self, loss: &Tensor) -> Result<Tensor> {
+        let inputs: Vec<_> = self.parameters.iter().map(|(_, tensor)| tensor).collect();
+        let gradients = Tensor::f_run_backward(&[loss], &inputs, false, false)?;
+        let flat = |(gradient, input): (&Tensor, &&Tensor)| {
+            if gradient.defined() { gradient.reshape([-1]) } else { input.zeros_like().detach().reshape([-1]) }
+        };
+        Ok(Tensor::cat(&gradients.iter().zip(&inputs).map(flat).collect::<Vec<_>>(), 0))
+    }
+
+    fn decay(&self, gradient: &mut Tensor) {
+        let weight_decay = self.config.weight_decay();
+        if weight_decay > 0.0 && self.decayed > 0 {
+            let decay = self.flat.narrow(0, 0, self.decayed) * weight_decay;
+            let _ = gradient.narrow(0, 0, self.decayed).g_add_(&decay);
+        }
+    }
+
+    fn update(&mut self, gradient: &Tensor, learning_rate: f64) {
+        self.steps += 1;
+        match (self.config, &mut self.second) {
+            (OptimiserConfig::Adam { betas: [b1, b2], .. }, Some(second)) => {
+                let _ = self.first.g_mul_scalar_(b1).g_add_(&(gradient * (1.0 - b1)));
+                let _ = second.g_mul_scalar_(b2).g_add_(&(gradient.square() * (1.0 - b2)));
+                let (c1, c2) = (1.0 - b1.powf(self.steps as f64), 1.0 - b2.powf(self.steps as f64));
+                let scale = (&*second / c2).sqrt() + ADAM_EPSILON;
+                let _ = self.flat.addcdiv_(&(&self.first * (-learning_rate / c1)), &scale);
+            }
+            (OptimiserConfig::Sgd { momentum, .. }, _) | (OptimiserConfig::Adam { betas: [momentum, _], .. }, None) => {
+                let _ = self.first.g_mul_scalar_(momentum).g_add_(gradient);
+                let nesterov = gradient + &self.first * momentum;
+                let _ = self.flat.g_add_(&(nesterov * -learning_rate));
+            }
+        }
+    }
+
+    /// What a checkpoint needs beside the parameters.
+    pub fn state(&self) -> Vec<(String, Tensor)> {
+        let steps = Tensor::from_slice(&[self.steps]);
+        let mut state = vec![("optimiser.first".to_owned(), self.first.shallow_clone()), ("optimiser.steps".to_owned(), steps)];
+        state.extend(self.second.as_ref().map(|second| ("optimiser.second".to_owned(), second.shallow_clone())));
+        state
+    }
+
+    /// Takes the state of a checkpoint.
+    ///
+    /// # Errors
+    /// When the state belongs to another optimiser or network.
+    pub fn restore(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
+        let find = |name: &str| {
+            let found = state.get(name).filter(|tensor| name.ends_with("steps") || tensor.size() == self.flat.size());
+            found.ok_or_else(|| LabError::config("checkpoint", format!("holds no `{name}` that fits this network and optimiser")))
+        };
+        let (first, steps) = (find("optimiser.first")?, find("optimiser.steps")?);
+        let second = if self.second.is_some() { Some(find("optimiser.second")?) } else { None };
+        tch::no_grad(|| {
+            self.first.copy_(first);
+            if let (Some(mine), Some(theirs)) = (&mut self.second, second) {
+                mine.copy_(theirs);
+            }
+        });
+        self.steps = steps.to_kind(Kind::Int64).int64_value(&[0]);
+        Ok(())
+    }
+
+    /// The parameters by name.
+    pub fn parameters(&self) -> &[(String, Tensor)] {
+        &self.parameters
+    }
+}
+
+/// Plain weights and biases are decayed; what belongs to a prior or posterior has its own regulariser, the KL.
+fn is_plain_weight(name: &str) -> bool {
+    matches!(name.rsplit('.').next(), Some("weight" | "bias")) && !name.contains(".flow.")
+}

@@ -1,0 +1,80 @@
+//! The learning rate over a training.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LabError, Result};
+
+/// How the learning rate falls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum ScheduleConfig {
+    /// Stays where it starts.
+    Constant,
+    /// Multiplied by `factor` at each of the epochs.
+    Milestones {
+        /// Epochs, counted from 0.
+        at: Vec<f64>,
+        /// What it is multiplied by.
+        #[serde(default = "tenth")]
+        factor: f64,
+    },
+    /// Rises linearly over `warmup_epochs`, then falls to 0 along half a cosine.
+    Cosine {
+        /// Epochs of the rise.
+        #[serde(default)]
+        warmup_epochs: f64,
+    },
+}
+
+fn tenth() -> f64 {
+    0.1
+}
+
+impl ScheduleConfig {
+    /// What the starting rate is multiplied by, at a moment in epochs (fractions allowed).
+    pub fn factor(&self, epoch: f64, epochs: f64) -> f64 {
+        match self {
+            Self::Constant => 1.0,
+            Self::Milestones { at, factor } => factor.powi(at.iter().filter(|&&milestone| epoch >= milestone).count() as i32),
+            Self::Cosine { warmup_epochs } if epoch < *warmup_epochs => (epoch / warmup_epochs).max(1e-3),
+            Self::Cosine { warmup_epochs } => {
+                let progress = (epoch - warmup_epochs) / (epochs - warmup_epochs);
+                0.5 * (1.0 + (std::f64::consts::PI * progress.clamp(0.0, 1.0)).cos())
+            }
+        }
+    }
+
+    /// Checks the numbers against the length of the training.
+    ///
+    /// # Errors
+    /// When a milestone lies outside, or the rise takes the whole training.
+    pub fn check(&self, epochs: f64) -> Result<()> {
+        match self {
+            Self::Milestones { at, .. } if at.iter().any(|&milestone| milestone < 0.0 || milestone > epochs) => {
+                Err(LabError::config("train.schedule.at", format!("{at:?} does not lie within {epochs} epochs")))
+            }
+            Self::Cosine { warmup_epochs } if *warmup_epochs < 0.0 || *warmup_epochs >= epochs => {
+                Err(LabError::config("train.schedule.warmup_epochs", format!("{warmup_epochs} must be at least 0 and below {epochs}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_at_known_moments() {
+        let steps = ScheduleConfig::Milestones { at: vec![100.0, 180.0], factor: 0.1 };
+        assert!((steps.factor(99.9, 200.0) - 1.0).abs() < 1e-12);
+        assert!((steps.factor(100.0, 200.0) - 0.1).abs() < 1e-12);
+        assert!((steps.factor(190.0, 200.0) - 0.01).abs() < 1e-12);
+        let cosine = ScheduleConfig::Cosine { warmup_epochs: 10.0 };
+        assert!((cosine.factor(5.0, 110.0) - 0.5).abs() < 1e-12);
+        assert!((cosine.factor(60.0, 110.0) - 0.5).abs() < 1e-12);
+        assert!(cosine.factor(110.0, 110.0) < 1e-12);
+        assert!(cosine.check(10.0).is_err());
+    }
+}
