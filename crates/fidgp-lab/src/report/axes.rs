@@ -22,7 +22,7 @@ impl Axes {
 
     /// Grid lines, tick labels and the base line, under the data.
     pub fn draw(&self, svg: &mut Svg, x_label: &str) {
-        for tick in self.y.ticks(((self.bottom - self.top) / 48.0) as usize) {
+        for tick in self.y.ticks((((self.bottom - self.top) / 40.0) as usize).max(4)) {
             let Some(y) = self.y.at(tick.value) else { continue };
             svg.line("grid", (self.left, y), (self.right, y));
             svg.text("tick", (self.left - 7.0, y + 3.8), Anchor::End, &tick.label);

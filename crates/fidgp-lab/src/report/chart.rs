@@ -1,61 +1,13 @@
 use super::{
     axes::Axes,
+    axis::Axis,
     draw,
-    figure::{Figure, Panel},
+    figure::{Drawing, Panel},
     layer::{Bar, Layer, Marker, Shape},
     legend,
     scale::{Extent, Kind, Scale, drawable},
     svg::{Anchor, Svg},
 };
-
-/// One axis: what it shows and how.
-#[derive(Debug, Clone, Default)]
-pub struct Axis {
-    /// Name and unit.
-    pub label: String,
-    /// Linear or logarithmic.
-    pub kind: Kind,
-    /// Fixed range; `None` for the range of the data.
-    pub range: Option<(f64, f64)>,
-}
-
-impl Axis {
-    /// A linear axis over the range of the data.
-    pub fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), ..Self::default() }
-    }
-
-    /// The same, logarithmic.
-    #[must_use]
-    pub fn log(mut self) -> Self {
-        self.kind = Kind::Log;
-        self
-    }
-
-    /// The same over a fixed range.
-    #[must_use]
-    pub fn range(mut self, lo: f64, hi: f64) -> Self {
-        self.range = Some((lo, hi));
-        self
-    }
-
-    fn extent(&self, values: impl Iterator<Item = f64>, room: f64) -> Extent {
-        let fixed = self.range.filter(|(lo, hi)| drawable(*lo) && drawable(*hi));
-        let allowed = values.filter(|&value| self.kind == Kind::Linear || value > 0.0);
-        match (fixed, self.kind) {
-            (Some((lo, hi)), _) => Extent::between(lo, hi),
-            (None, Kind::Linear) => Extent::of(allowed).unwrap_or(Extent { lo: 0.0, hi: 1.0 }).padded(room),
-            (None, Kind::Log) => Extent::of(allowed).map_or(Extent { lo: 0.1, hi: 10.0 }, roomy_log),
-        }
-    }
-}
-
-/// Room around the data on a logarithmic axis; a single value gets a factor of about three either way.
-fn roomy_log(extent: Extent) -> Extent {
-    let lo = if extent.lo > 0.0 { extent.lo } else { extent.hi / 10.0 };
-    let factor = (extent.hi / lo).powf(0.05).clamp(1.05, 10.0);
-    Extent::between(lo / factor, extent.hi * factor)
-}
 
 /// Layers on one pair of axes. The first layer is at the bottom.
 #[derive(Debug, Clone)]
@@ -91,7 +43,8 @@ impl Chart {
     /// ```
     pub fn line_chart(title: impl Into<String>, x: Axis, y: Axis, series: Vec<(String, Vec<(f64, f64)>)>) -> Self {
         let layers = series.into_iter().enumerate();
-        let layers = layers.map(|(i, (label, points))| Layer::new(series_class(i), Shape::Line(points)).labelled(label));
+        let layers =
+            layers.map(|(i, (label, points))| Layer::new(series_class(i), Shape::Line(points)).labelled(label));
         Self { layers: layers.collect(), ..Self::new(title, x, y) }
     }
 
@@ -105,12 +58,13 @@ impl Chart {
 
     /// Densities of several sets of values over the same `bins`: each set has area 1, so that sets of different
     /// sizes can be compared. Values that are not finite are left out and counted.
-    pub fn histogram(title: impl Into<String>, x: Axis, bins: usize, sets: Vec<(String, Vec<f64>)>) -> Self {
+    pub fn histogram(title: impl Into<String>, x: Axis, bins: usize, sets: &[(String, Vec<f64>)]) -> Self {
         let all = || sets.iter().flat_map(|(_, values)| values.iter().copied());
         let extent = x.extent(all(), 0.0);
         let skipped = all().filter(|&value| !drawable(value)).count();
         let step = |(i, (label, values)): (usize, &(String, Vec<f64>))| {
-            Layer::new(format!("{} step", series_class(i)), steps(&density(values, extent, bins.max(1)))).labelled(label)
+            Layer::new(format!("{} step", series_class(i)), steps(&density(values, extent, bins.max(1))))
+                .labelled(label)
         };
         let mut layers: Vec<Layer> = sets.iter().enumerate().map(step).collect();
         layers.push(Layer::new("s0", Shape::Points(vec![(f64::NAN, f64::NAN); skipped], Marker::Disc))); // counted only
@@ -132,8 +86,8 @@ impl Chart {
     }
 
     /// Draws it. `id` must be unique in a page.
-    pub fn figure(&self, id: &str) -> Figure {
-        Figure::of(id, &self.title, vec![self.panel(&format!("{id}-clip"))])
+    pub fn figure(&self, id: &str) -> Drawing {
+        Drawing::of(id, &self.title, &[self.panel(&format!("{id}-clip"))])
     }
 
     pub(super) fn panel(&self, clip: &str) -> Panel {
@@ -147,9 +101,13 @@ impl Chart {
         let mut data = Svg::default();
         let (below, above): (Vec<&Layer>, Vec<&Layer>) =
             self.layers.iter().partition(|layer| matches!(layer.shape, Shape::Span(..)));
-        below.iter().for_each(|layer| draw::layer(&mut svg, &axes, layer));
+        for layer in below {
+            draw::layer(&mut svg, &axes, layer);
+        }
         axes.draw(&mut svg, &self.x.label);
-        above.iter().for_each(|layer| draw::layer(&mut data, &axes, layer));
+        for layer in above {
+            draw::layer(&mut data, &axes, layer);
+        }
         svg.clipped(clip, &data);
         let skipped = self.layers.iter().map(|layer| layer.skipped(|x, y| self.fits(x, y))).sum();
         Panel { svg, size: (width, height.max(top + 80.0)), clip: (clip.to_owned(), axes), skipped }

@@ -3,14 +3,14 @@ use fidgp_metrics::ReliabilityTable;
 use crate::record::Classification;
 
 use super::{
-    chart::{Axis, Chart},
-    figure::Figure,
-    format::short,
+    axis::Axis,
+    chart::Chart,
+    figure::Drawing,
     layer::{Bar, Layer, Shape},
 };
 
 /// Reliability diagram, confidence histogram, risk-coverage curve.
-pub fn figures(id: &str, data: &Classification) -> Vec<Figure> {
+pub fn figures(id: &str, data: &Classification) -> Vec<Drawing> {
     let answers = summary(&data.reliability);
     vec![
         reliability(&data.reliability).figure(&format!("{id}-reliability")).captioned(reliability_caption(answers.as_ref())),
@@ -49,9 +49,7 @@ fn reliability(table: &ReliabilityTable) -> Chart {
         bottom: accuracy.min(*confidence),
         top: accuracy.max(*confidence),
     });
-    let counts = filled.iter().map(|(bin, accuracy, confidence)| {
-        (f64::midpoint(bin.lo, bin.hi), accuracy.max(*confidence), short(bin.count as f64))
-    });
+    let counts = filled.iter().map(|(bin, ..)| (f64::midpoint(bin.lo, bin.hi), 1.0, compact(bin.count)));
     let ece = table.ece();
     let title = format!("Reliability: ECE {:.2} % over {} bins", 100.0 * ece.value, ece.bins);
     Chart::new(title, Axis::new("confidence").range(0.0, 1.0), Axis::new("accuracy").range(0.0, 1.08))
@@ -62,13 +60,18 @@ fn reliability(table: &ReliabilityTable) -> Chart {
         .sized(440.0, 340.0)
 }
 
+/// A count in the width of a bin.
+fn compact(count: usize) -> String {
+    if count < 1000 { count.to_string() } else { format!("{:.1}k", count as f64 / 1e3) }
+}
+
 fn reliability_caption(answers: Option<&Answers>) -> String {
     let Some(Answers { count, accuracy, confidence }) = answers else { return "No predictions.".to_owned() };
     let gap = 100.0 * (confidence - accuracy);
     let word = if gap > 0.0 { "too sure" } else { "too modest" };
     format!(
         "Of all inputs given a confidence, how many are right? Bars should end at the diagonal; hatching shows by how much \
-         they miss it, the small number how many inputs a bin holds. Over all {count} inputs the network is {:.1} % sure and \
+         they miss it, the small numbers above say how many inputs each bin holds. Over all {count} inputs the network is {:.1} % sure and \
          {:.1} % right: {word} by {:.1} points.",
         100.0 * confidence,
         100.0 * accuracy,
@@ -87,9 +90,13 @@ fn confidence(data: &Classification, answers: Option<&Answers>) -> Chart {
     let correct = bins.iter().map(|&(from, to, correct, _)| Bar { from, to, bottom: 0.0, top: correct });
     let wrong = bins.iter().map(|&(from, to, correct, wrong)| Bar { from, to, bottom: correct, top: correct + wrong });
     let tallest = bins.iter().map(|bin| bin.2 + bin.3).fold(1.0, f64::max);
-    let mut chart = Chart::new("Confidence", Axis::new("confidence").range(0.0, 1.0), Axis::new("inputs").range(0.0, 1.06 * tallest))
-        .with(Layer::new("s0", Shape::Bars(correct.collect())).labelled("right"))
-        .with(Layer::new("gap", Shape::Bars(wrong.collect())).labelled("wrong"));
+    let mut chart = Chart::new(
+        "Confidence",
+        Axis::new("confidence").range(0.0, 1.0),
+        Axis::new("inputs").range(0.0, 1.06 * tallest),
+    )
+    .with(Layer::new("s0", Shape::Bars(correct.collect())).labelled("right"))
+    .with(Layer::new("gap", Shape::Bars(wrong.collect())).labelled("wrong"));
     if let Some(answers) = answers {
         let upright = |x: f64| Shape::Line(vec![(x, 0.0), (x, 1.06 * tallest)]);
         chart = chart

@@ -15,7 +15,7 @@ pub(super) struct Panel {
 
 /// A finished picture.
 #[derive(Debug, Clone)]
-pub struct Figure {
+pub struct Drawing {
     /// Name of the file, without its ending; unique in a page.
     pub id: String,
     /// What it shows, in words.
@@ -31,12 +31,12 @@ pub struct Figure {
 /// White space around the panels, pixels.
 const MARGIN: f64 = 10.0;
 
-impl Figure {
+impl Drawing {
     /// Panels one below the other.
-    pub(super) fn of(id: &str, title: &str, panels: Vec<Panel>) -> Self {
+    pub(super) fn of(id: &str, title: &str, panels: &[Panel]) -> Self {
         let (mut body, mut top, mut width) = (Svg::default(), MARGIN, 0.0_f64);
-        body.raw(&definitions(id, &panels));
-        for panel in &panels {
+        body.raw(&clip_paths(panels));
+        for panel in panels {
             body.group("panel", (MARGIN, top), &panel.svg);
             top += panel.size.1 + MARGIN;
             width = width.max(panel.size.0);
@@ -47,7 +47,7 @@ impl Figure {
             caption: String::new(),
             skipped: panels.iter().map(|panel| panel.skipped).sum(),
             size: (width + 2.0 * MARGIN, top),
-            body: body.as_str().replace("url(#hatch)", &format!("url(#{id}-hatch)")),
+            body: body.as_str().to_owned(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Figure {
     /// For a file of its own: light, on white, with its style inside.
     pub fn standalone(&self) -> String {
         let background = format!(
-            "<style>{}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
+            "<style>{}</style>\n<defs>{HATCH}</defs>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
             palette::chart_css_light()
         );
         let sized = format!(r#" class="figure" width="{}" height="{}""#, px(self.size.0), px(self.size.1));
@@ -94,16 +94,15 @@ impl Figure {
     }
 }
 
-/// Clip paths of the panels and the hatching, which tells a band from another without colour.
-fn definitions(id: &str, panels: &[Panel]) -> String {
+/// Tells one area from another without colour. The style sheet names it, so a page carries it once.
+pub(super) const HATCH: &str = r#"<pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-ground" width="5" height="5"/><line class="hatch-line" x1="0" y1="0" x2="0" y2="5"/></pattern>"#;
+
+fn clip_paths(panels: &[Panel]) -> String {
     let clips = panels.iter().map(|panel| {
         let (name, axes) = &panel.clip;
         let (x, y) = (px(axes.left), px(axes.top - 3.0)); // three pixels of grace for markers on the edge
         let (width, height) = (px(axes.right - axes.left + 4.0), px(axes.bottom - axes.top + 3.0));
         format!(r#"<clipPath id="{name}"><rect x="{x}" y="{y}" width="{width}" height="{height}"/></clipPath>"#)
     });
-    let hatch = format!(
-        r#"<pattern id="{id}-hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-ground" width="5" height="5"/><line class="hatch-line" x1="0" y1="0" x2="0" y2="5"/></pattern>"#
-    );
-    format!("<defs>\n{hatch}\n{}</defs>", clips.map(|clip| clip + "\n").collect::<String>())
+    format!("<defs>{}</defs>", clips.collect::<String>())
 }

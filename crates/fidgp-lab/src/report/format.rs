@@ -19,7 +19,13 @@ pub fn short(value: f64) -> String {
         _ => (1.0, ""),
     };
     let scaled = value / size;
-    let decimals = if scaled.abs() >= 99.95 { 0 } else if scaled.abs() >= 9.995 { 1 } else { 2 };
+    let decimals = if scaled.abs() >= 99.95 {
+        0
+    } else if scaled.abs() >= 9.995 {
+        1
+    } else {
+        2
+    };
     if scaled.abs() >= 1e4 || (scaled != 0.0 && scaled.abs() < 0.01) {
         return power_of_ten(value);
     }
@@ -30,9 +36,14 @@ pub fn short(value: f64) -> String {
 
 /// `2.5×10⁻⁷`.
 pub fn power_of_ten(value: f64) -> String {
-    let text = format!("{value:.1e}");
+    scientific(value, 1)
+}
+
+/// The same with up to `decimals` digits after the point.
+pub fn scientific(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$e}");
     let Some((digits, power)) = text.split_once('e') else { return minus(&text) };
-    let digits = digits.strip_suffix(".0").unwrap_or(digits);
+    let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
     let raised: String = power.chars().map(superscript).collect();
     if digits == "1" { format!("10{raised}") } else { format!("{}×10{raised}", minus(digits)) }
 }
@@ -70,7 +81,7 @@ pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push('\u{202f}'); // narrow no-break space
         }
         text.push(digit);

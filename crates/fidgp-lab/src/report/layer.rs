@@ -83,7 +83,9 @@ impl Layer {
         match &self.shape {
             Shape::Line(points) | Shape::Points(points, _) => points.clone(),
             Shape::Band(points) => points.iter().flat_map(|&(x, lo, hi)| [(x, lo), (x, hi)]).collect(),
-            Shape::ErrorBars(points) => points.iter().flat_map(|&(x, y, half)| [(x, y - half), (x, y + half)]).collect(),
+            Shape::ErrorBars(points) => {
+                points.iter().flat_map(|&(x, y, half)| [(x, y - half), (x, y + half)]).collect()
+            }
             Shape::Bars(bars) => bars.iter().flat_map(|bar| [(bar.from, bar.bottom), (bar.to, bar.top)]).collect(),
             Shape::Span(..) => Vec::new(),
             Shape::Labels(labels) => labels.iter().map(|&(x, y, _)| (x, y)).collect(),

@@ -9,7 +9,9 @@ const SWATCH: f64 = 24.0;
 
 /// Estimated width of a text: no font is at hand, and none is needed for this.
 pub fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().map(|letter| if letter.is_ascii() && "iljft.,:;|!' ".contains(letter) { 0.33 } else { 0.57 }).sum::<f64>()
+    text.chars()
+        .map(|letter| if letter.is_ascii() && "iljft.,:;|!' ".contains(letter) { 0.36 } else { 0.62 })
+        .sum::<f64>()
         * size
 }
 

@@ -22,20 +22,25 @@ pub mod scale;
 pub mod words;
 
 mod axes;
+mod axis;
 mod columns;
+mod comparison;
 mod draw;
 mod html;
 mod layer;
 mod legend;
+mod naming;
 mod page;
 mod palette;
 mod svg;
 mod tables;
 mod training;
+mod verdict;
 mod write;
 
-pub use chart::{Axis, Chart};
-pub use figure::Figure;
+pub use axis::Axis;
+pub use chart::Chart;
+pub use figure::Drawing;
 pub use layer::{Bar, Layer, Marker, Shape};
 pub use scale::{Extent, Scale, Tick};
 pub use write::{Report, ReportError, Run, write_report};

@@ -1,4 +1,4 @@
-use super::format::{minus, power_of_ten, short};
+use super::format::{minus, power_of_ten, scientific, short};
 
 /// Numbers beyond this are treated like infinity: their differences would overflow.
 const HUGE: f64 = 1e300;
@@ -45,6 +45,7 @@ impl Extent {
     }
 
     /// The range with a fraction of its width added on either side.
+    #[must_use]
     pub fn padded(self, fraction: f64) -> Self {
         let room = fraction * (self.hi - self.lo);
         Self { lo: self.lo - room, hi: self.hi + room }
@@ -90,7 +91,7 @@ impl Scale {
     pub fn at(&self, value: f64) -> Option<f64> {
         let place = match self.kind {
             Kind::Linear => (value - self.extent.lo) / (self.extent.hi - self.extent.lo),
-            Kind::Log => (value / self.extent.lo).ln() / (self.extent.hi / self.extent.lo).ln(),
+            Kind::Log => (value.ln() - self.extent.lo.ln()) / (self.extent.hi.ln() - self.extent.lo.ln()),
         };
         let pixel = self.pixels.0 + place * (self.pixels.1 - self.pixels.0);
         (drawable(value) && pixel.is_finite()).then(|| pixel.clamp(-1e5, 1e5))
@@ -120,17 +121,18 @@ fn linear_ticks(extent: Extent, count: usize) -> Vec<Tick> {
     values.filter(|value| value.is_finite()).map(|value| Tick { value, label: label(value, step) }).collect()
 }
 
-/// Decimals enough to tell neighbours apart; suffixes and powers of ten where digits would crowd.
+/// Digits enough to tell neighbours apart; suffixes and powers of ten where they say the same in less room.
 fn label(value: f64, step: f64) -> String {
     let decimals = (-(step.log10() + 1e-9).floor()).max(0.0);
-    if value.abs() < step / 2.0 {
+    let steps = (value / step).abs();
+    if steps < 0.5 {
         "0".to_owned()
-    } else if value.abs() >= 1e4 && step >= 100.0 {
+    } else if step >= 1e3 && steps <= 100.0 && value.abs() < 1e15 {
         short(value)
-    } else if decimals > 4.0 {
-        power_of_ten(value)
-    } else {
+    } else if decimals <= 4.0 && value.abs() < 1e9 {
         minus(&format!("{value:.*}", decimals as usize))
+    } else {
+        scientific(value, (steps.log10() + 1.0).ceil().clamp(1.0, 16.0) as usize)
     }
 }
 

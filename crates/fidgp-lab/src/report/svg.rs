@@ -49,7 +49,12 @@ impl Svg {
     }
 
     pub fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) {
-        self.raw(&format!(r#"<circle class="{class}" cx="{}" cy="{}" r="{}"/>"#, px(centre.0), px(centre.1), px(radius)));
+        self.raw(&format!(
+            r#"<circle class="{class}" cx="{}" cy="{}" r="{}"/>"#,
+            px(centre.0),
+            px(centre.1),
+            px(radius)
+        ));
     }
 
     pub fn path(&mut self, class: &str, data: &str) {

@@ -1,0 +1,56 @@
+use super::{
+    figure::{Drawing, HATCH},
+    palette,
+    svg::escape,
+};
+
+/// `<name class="class">inner</name>`; `inner` is markup.
+pub fn tag(name: &str, class: &str, inner: &str) -> String {
+    if class.is_empty() { tags(name, inner) } else { format!("<{name} class=\"{class}\">{inner}</{name}>") }
+}
+
+/// `<name>inner</name>`; `inner` is markup.
+pub fn tags(name: &str, inner: &str) -> String {
+    format!("<{name}>{inner}</{name}>")
+}
+
+/// A section with a heading and a sentence on what to look at.
+pub fn section(id: &str, heading: &str, lead: &str, body: &str) -> String {
+    let lead = if lead.is_empty() { String::new() } else { tag("p", "lead", &escape(lead)) };
+    format!("<section id=\"{id}\">\n<h2>{}</h2>\n{lead}\n{body}\n</section>\n", escape(heading))
+}
+
+/// A figure with its caption, and a word on what could not be drawn.
+pub fn figure(figure: &Drawing) -> String {
+    let skipped = match figure.skipped {
+        0 => String::new(),
+        1 => " One point is not a finite number and is not drawn.".to_owned(),
+        count => format!(" {count} points are not finite numbers and are not drawn."),
+    };
+    let wide = if figure.width() > 600.0 { "wide" } else { "" };
+    let link = format!(" <a href=\"{0}.svg\">{0}.svg</a>", escape(&figure.id));
+    let caption = format!("{}{skipped}{link}", escape(&figure.caption));
+    tag("figure", wide, &format!("\n{}{}\n", figure.inline(), tags("figcaption", caption.trim()))) + "\n"
+}
+
+/// Figures side by side where there is room.
+pub fn figures(all: &[Drawing]) -> String {
+    tag("div", "figures", &format!("\n{}", all.iter().map(figure).collect::<String>()))
+}
+
+/// Something folded away.
+pub fn folded(summary: &str, body: &str) -> String {
+    format!("<details>\n<summary>{}</summary>\n{body}\n</details>\n", escape(summary))
+}
+
+/// The whole document.
+pub fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n<svg class=\"defs\" aria-hidden=\"true\"><defs>{HATCH}</defs></svg>\n\
+         <main>\n{body}</main>\n</body>\n</html>\n",
+        escape(title),
+        palette::page_css()
+    )
+}

@@ -1,0 +1,66 @@
+use std::path::{Path, PathBuf};
+
+use crate::record::{
+    self, EPOCHS_FILE, EpochRecord, RESULTS_FILE, RecordError, Results, read_epochs, write_atomically,
+};
+
+use super::page;
+
+/// A finished run, as a report sees it.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its results.
+    pub results: Results,
+    /// Its epochs; empty where no log was kept.
+    pub epochs: Vec<EpochRecord>,
+}
+
+impl Run {
+    /// Reads a run folder, or a results file on its own (then there are no epochs).
+    pub fn read(path: &Path) -> record::Result<Self> {
+        if path.is_dir() {
+            let results = Results::read(&path.join(RESULTS_FILE))?;
+            return Ok(Self { results, epochs: read_epochs(&path.join(EPOCHS_FILE))? });
+        }
+        Ok(Self { results: Results::read(path)?, epochs: Vec::new() })
+    }
+}
+
+/// What a report consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The page.
+    pub html: PathBuf,
+    /// Its figures, one file each.
+    pub figures: Vec<PathBuf>,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// Nothing to report on.
+    #[error("there are no runs to report on; pass at least one run folder or results.json")]
+    NoRuns,
+    /// A file could not be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// Writes the report of the runs: `out` is the page (`….html`), or a folder that gets a `report.html`; each figure
+/// stands beside it as an `.svg`.
+pub fn write_report(runs: &[Run], out: &Path) -> Result<Report, ReportError> {
+    if runs.is_empty() {
+        return Err(ReportError::NoRuns);
+    }
+    let is_page = out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
+    let html = if is_page { out.to_owned() } else { out.join("report.html") };
+    let (text, drawn) = page::build(runs);
+    let mut figures = Vec::new();
+    for figure in drawn {
+        let path = html.with_file_name(format!("{}.svg", figure.id));
+        write_atomically(&path, figure.standalone().as_bytes())?;
+        figures.push(path);
+    }
+    write_atomically(&html, text.as_bytes())?; // last: the page only ever points at figures that exist
+    Ok(Report { html, figures })
+}
