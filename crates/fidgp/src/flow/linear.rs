@@ -156,14 +156,25 @@ fn masked(weight: &Tensor, mask: Option<&Tensor>) -> Tensor {
     mask.map_or_else(|| weight.shallow_clone(), |mask| weight * mask.to_device(weight.device()).to_kind(weight.kind()))
 }
 
-/// The smallest scale of an affine map.
-pub(super) const SCALE_FLOOR: f64 = 1e-3;
+/// The smallest scale of an affine map: s = softplus(a) + 10⁻³.
+pub const SCALE_FLOOR: f64 = 1e-3;
 
 /// Splits interleaved outputs into scale = softplus(a) + 10⁻³ and shift t.
 ///
 /// # Shapes
 /// `[.., rows, 2C]` → twice `[.., rows, C]`
 pub(super) fn scale_and_shift(outputs: &Tensor) -> (Tensor, Tensor) {
+    let (raw, shift) = unconstrained(outputs);
+    (positive(&raw), shift)
+}
+
+/// Splits interleaved outputs into a and t, shapes as in [`scale_and_shift`].
+pub(super) fn unconstrained(outputs: &Tensor) -> (Tensor, Tensor) {
     let pairs = outputs.unflatten(-1, [-1_i64, 2].as_slice());
-    (pairs.select(-1, 0).softplus() + SCALE_FLOOR, pairs.select(-1, 1))
+    (pairs.select(-1, 0), pairs.select(-1, 1))
+}
+
+/// softplus(a) + 10⁻³
+pub(super) fn positive(raw: &Tensor) -> Tensor {
+    raw.softplus() + SCALE_FLOOR
 }

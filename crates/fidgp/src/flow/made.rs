@@ -2,8 +2,8 @@
 
 use tch::{Kind, Tensor};
 
-use super::linear::{FlowLinear, LinearParams, scale_and_shift};
-use super::masks::Masks;
+use super::linear::{FlowLinear, LinearParams, positive, unconstrained};
+use super::masks::MadeMasks;
 use super::stack::stack_fields;
 use super::{Flow, Flowed};
 use crate::spectral::SpectralRule;
@@ -42,7 +42,7 @@ impl MadeFlow {
     /// as in [`MadeLayers`], with the same leading axes throughout
     pub fn from_layers(layers: MadeLayers, rule: SpectralRule, dropout: f64) -> Result<Self> {
         let (hidden, dim) = layers.initial.shape()?;
-        let masks = Masks::new(dim, hidden);
+        let masks = MadeMasks::new(dim, hidden);
         let inner = layers.blocks.into_iter().flatten();
         Ok(Self {
             initial: FlowLinear::new(layers.initial, (hidden, dim), Some(&masks.initial), rule)?,
@@ -59,12 +59,21 @@ impl MadeFlow {
     /// # Shapes
     /// `x [.., rows, C]` → twice `[.., rows, C]`
     pub fn scale_and_shift(&self, x: &Tensor, dropout: Option<Key>) -> (Tensor, Tensor) {
+        let (raw, shift) = self.conditioner(x, dropout);
+        (positive(&raw), shift)
+    }
+
+    /// a, of which s = softplus(a) + 10⁻³, and t for each row.
+    ///
+    /// # Shapes
+    /// `x [.., rows, C]` → twice `[.., rows, C]`
+    pub fn conditioner(&self, x: &Tensor, dropout: Option<Key>) -> (Tensor, Tensor) {
         let mut h = self.initial.forward(x); // [.., rows, H]
         for (index, pair) in (0..).zip(self.blocks.chunks_exact(2)) {
             let inner = pair[0].forward(&h.relu()).relu();
             h += pair[1].forward(&self.drop(inner, dropout.map(|key| key.at(index))));
         }
-        scale_and_shift(&self.last.forward(&h))
+        unconstrained(&self.last.forward(&h))
     }
 
     /// Zeroes entries with the dropout probability p and scales the rest by 1/(1 − p).

@@ -5,7 +5,7 @@ use tch::Tensor;
 use tch::nn::Path;
 
 use super::linear::LinearParams;
-use super::masks::Masks;
+use super::masks::MadeMasks;
 use super::start::{fan_in, identity, uniform};
 use super::{MadeFlow, MadeLayers};
 use crate::spectral::SpectralRule;
@@ -60,7 +60,7 @@ impl MadeConfig {
     /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`.
     pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<MadeFlow> {
         self.check(dim)?;
-        let masks = Masks::new(dim, self.hidden(dim));
+        let masks = MadeMasks::new(dim, self.hidden(dim));
         let pair = |b: i64| {
             let (path, key) = (path / "blocks" / b, key.fold("blocks").at(b as u64));
             let block =

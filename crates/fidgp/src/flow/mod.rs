@@ -47,10 +47,11 @@ pub use config::FlowConfig;
 pub use coupling::{CouplingConfig, CouplingFlow};
 pub use diagonal::{DiagonalConfig, DiagonalFlow};
 pub use iaf::{IafConfig, IafFlow};
-pub use linear::LinearParams;
+pub use linear::{LinearParams, SCALE_FLOOR};
 pub use lipschitz::{LipschitzConfig, LipschitzFlow, NormBy};
 pub use made::{MadeFlow, MadeLayers};
 pub use made_config::{MadeConfig, MadeStart};
+pub use masks::{MadeDegrees, MadeMasks};
 pub use stacked::StackedFlow;
 
 use crate::Key;
