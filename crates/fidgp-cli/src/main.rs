@@ -1,1 +1,37 @@
-fn main() {}
+//! `fidgp`: the command line of the FiD-GP toolkit.
+
+mod args;
+mod commands;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    // The CUDA part of libtorch must be opened before the first call into libtorch.
+    let cuda = fidgp_lab::device::prepare();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| "warn".into()))
+        .init();
+    let outcome = match Arguments::parse().command {
+        Command::Demo(arguments) => commands::demo::run(&arguments),
+        Command::Train(arguments) => commands::train::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Verify(arguments) => commands::verify::run(&arguments),
+        Command::Data(arguments) => commands::data::run(&arguments),
+        Command::Doctor => commands::doctor::run(&cuda),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(if error.is_misuse() { 2 } else { 1 })
+        }
+    }
+}

@@ -91,6 +91,9 @@ pub enum LabError {
     /// The results could not be recorded.
     #[error(transparent)]
     Record(#[from] crate::record::RecordError),
+    /// The report could not be made.
+    #[error(transparent)]
+    Report(#[from] crate::report::ReportError),
     /// libtorch refused an operation.
     #[error("libtorch: {0}")]
     Torch(#[from] tch::TchError),

@@ -1,22 +1,32 @@
-//! A network with its likelihood, as a config describes it.
+//! A network with its likelihood and its normalisation, as a config describes it.
 
 use fidgp::Key;
 use fidgp::layer::Network;
 use fidgp::objective::{Gaussian, categorical_nll};
-use fidgp_zoo::{LayerGeometry, MlpConfig};
-use tch::nn::VarStore;
+use fidgp_data::ChannelStatistics;
+use fidgp_zoo::{LayerGeometry, MlpConfig, ResnetCifarConfig, ResnetConfig};
+use tch::nn::{Path, VarStore};
 use tch::{Device, Tensor};
 
 use crate::config::{LikelihoodConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 
-/// What a network is for: the shape of its input and the number of classes, if there are any.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a network is for.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Signature {
     /// Features in, a number out.
     Regression {
         /// Columns of the input.
         features: i64,
+    },
+    /// Images in, a class out.
+    Classification {
+        /// Channels, height, width.
+        image: [i64; 3],
+        /// Number of classes.
+        classes: i64,
+        /// What images are normalised with.
+        statistics: ChannelStatistics,
     },
 }
 
@@ -29,6 +39,8 @@ pub struct Model {
     pub network: Box<dyn Network>,
     /// What its outputs mean.
     pub likelihood: Likelihood,
+    /// How images are normalised: a part of the model, stored with it.
+    pub normalisation: Option<Normalisation>,
     /// Its layers as numbers.
     pub geometry: Vec<LayerGeometry>,
 }
@@ -55,6 +67,37 @@ impl Likelihood {
     }
 }
 
+/// `(x/255 − mean)/sd` for each channel.
+#[derive(Debug)]
+pub struct Normalisation {
+    mean: Tensor,
+    sd: Tensor,
+}
+
+impl Normalisation {
+    /// Buffers `input.mean` and `input.sd`.
+    fn init(path: &Path, statistics: &ChannelStatistics) -> Self {
+        let buffer = |name: &str, values: &[f64]| {
+            let values = Tensor::from_slice(values).to_kind(path.kind()).to_device(path.device());
+            path.add(name, values, false)
+        };
+        Self { mean: buffer("mean", &statistics.mean), sd: buffer("sd", &statistics.sd) }
+    }
+
+    /// The same buffers.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self { mean: self.mean.shallow_clone(), sd: self.sd.shallow_clone() }
+    }
+
+    /// # Shapes
+    /// `[N, C, H, W]`, 0 … 255 → the same, about standard
+    pub fn apply(&self, pixels: &Tensor) -> Tensor {
+        let channel = |values: &Tensor| values.view([1, -1, 1, 1]) * 255.0;
+        (pixels - channel(&self.mean)) / channel(&self.sd)
+    }
+}
+
 impl Model {
     /// Builds the network of a config, with parameters from its seed.
     ///
@@ -62,22 +105,51 @@ impl Model {
     /// When the config's parts do not fit each other or the data.
     pub fn init(config: &RunConfig, signature: &Signature, device: Device) -> Result<Self> {
         let store = VarStore::new(device);
-        let (root, key) = (store.root(), Key::new(config.seed).fold("init"));
-        let (likelihood, outputs) = match config.likelihood {
-            LikelihoodConfig::Gaussian { noise } => (Likelihood::Gaussian(Gaussian::init(&(&root / "likelihood"), noise)?), Gaussian::outputs(noise)),
-            LikelihoodConfig::Categorical { .. } => {
-                return Err(LabError::config("likelihood.kind", "= \"categorical\" does not fit a regression data set; use \"gaussian\""));
-            }
+        let root = store.root();
+        let (likelihood, outputs) = likelihood(&root, config.likelihood, signature)?;
+        let normalisation = match signature {
+            Signature::Classification { statistics, .. } => Some(Normalisation::init(&(&root / "input"), statistics)),
+            Signature::Regression { .. } => None,
         };
-        let Signature::Regression { features } = *signature;
-        let NetworkConfig::Mlp { hidden, activation, batch_norm } = config.network.clone();
-        let mlp = MlpConfig { inputs: features, hidden, outputs, activation, batch_norm };
-        let network = Box::new(mlp.init(&root, &config.layer_plan(), key)?);
-        Ok(Self { geometry: mlp.geometry(), network, likelihood, store })
+        let (network, geometry) = network(&root, config, signature, outputs)?;
+        Ok(Self { geometry, network, likelihood, normalisation, store })
     }
 
     /// Number of trainable numbers.
     pub fn parameter_count(&self) -> usize {
         self.store.trainable_variables().iter().map(Tensor::numel).sum()
+    }
+}
+
+fn likelihood(root: &Path, config: LikelihoodConfig, signature: &Signature) -> Result<(Likelihood, i64)> {
+    match (config, signature) {
+        (LikelihoodConfig::Gaussian { noise }, Signature::Regression { .. }) => {
+            Ok((Likelihood::Gaussian(Gaussian::init(&(root / "likelihood"), noise)?), Gaussian::outputs(noise)))
+        }
+        (LikelihoodConfig::Categorical { smoothing }, Signature::Classification { classes, .. }) => Ok((Likelihood::Categorical { smoothing }, *classes)),
+        (LikelihoodConfig::Gaussian { .. }, _) => Err(LabError::config("likelihood.kind", "= \"gaussian\" does not fit class labels; use \"categorical\"")),
+        (LikelihoodConfig::Categorical { .. }, _) => Err(LabError::config("likelihood.kind", "= \"categorical\" does not fit a number; use \"gaussian\"")),
+    }
+}
+
+type Built = (Box<dyn Network>, Vec<LayerGeometry>);
+
+fn network(root: &Path, config: &RunConfig, signature: &Signature, outputs: i64) -> Result<Built> {
+    let (plan, key) = (config.layer_plan(), Key::new(config.seed).fold("init"));
+    match (&config.network, signature) {
+        (NetworkConfig::Mlp { hidden, activation, batch_norm }, Signature::Regression { features }) => {
+            let mlp = MlpConfig { inputs: *features, hidden: hidden.clone(), outputs, activation: *activation, batch_norm: *batch_norm };
+            Ok((Box::new(mlp.init(root, &plan, key)?), mlp.geometry()))
+        }
+        (NetworkConfig::Resnet { depth, stem, width }, Signature::Classification { image, .. }) => {
+            let resnet = ResnetConfig { depth: *depth, stem: *stem, classes: outputs, channels: image[0], width: *width };
+            Ok((Box::new(resnet.init(root, &plan, key)?), resnet.geometry([image[1], image[2]])))
+        }
+        (NetworkConfig::ResnetCifar { depth }, Signature::Classification { image, .. }) => {
+            let resnet = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
+            Ok((Box::new(resnet.init(root, &plan, key)?), resnet.geometry([image[1], image[2]])))
+        }
+        (NetworkConfig::Mlp { .. }, _) => Err(LabError::config("network.kind", "= \"mlp\" takes tables; use \"resnet\" for images")),
+        _ => Err(LabError::config("network.kind", "takes images; use \"mlp\" for tables")),
     }
 }

@@ -15,6 +15,8 @@ pub struct Draws<'a> {
     network: &'a dyn Network,
     factors: Factors,
     key: Key,
+    /// The type in which large products are computed; that of the parameters when `None`.
+    pub compute: Option<Kind>,
     /// K; 1 for a network without Bayesian weights.
     pub count: u64,
 }
@@ -30,7 +32,7 @@ impl<'a> Draws<'a> {
         }
         let weights = network.inducing();
         let count = if weights.is_empty() { 1 } else { count };
-        Ok(Self { network, factors: Factors::of(&weights, Check::Now)?, key, count })
+        Ok(Self { network, factors: Factors::of(&weights, Check::Now)?, key, compute: None, count })
     }
 
     /// Outputs of draw k for every batch, in evaluation mode and without gradients.
@@ -40,7 +42,7 @@ impl<'a> Draws<'a> {
     pub fn outputs(&self, k: u64, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
         tch::no_grad(|| {
             let key = self.key.at(k);
-            let mut pass = Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?;
+            let mut pass = Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?.computing_in(self.compute);
             for (index, batch) in batches.iter().enumerate() {
                 pass.set_noise(key.at(index as u64));
                 each(index, self.network.forward(batch, &mut pass)?)?;

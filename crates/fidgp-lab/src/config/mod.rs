@@ -7,10 +7,11 @@ pub use inducing::InducingPlan;
 pub use read::{Override, parse, read};
 
 use fidgp::objective::{KlSchedule, NoiseConfig};
-use fidgp_zoo::{Activation, LayerPlan};
+use fidgp_zoo::{Activation, Depth, LayerPlan, Stem};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
+use crate::source::Augment;
 use crate::train::{OptimiserConfig, ScheduleConfig};
 
 /// A whole run.
@@ -85,6 +86,20 @@ pub enum DataConfig {
         #[serde(default)]
         validation_fraction: f64,
     },
+    /// A labelled image set that fits into memory, from the data root.
+    Images {
+        /// cifar10, cifar100, svhn, mnist, fashion-mnist or notmnist.
+        name: String,
+        /// The part of the training set that is held out for validation, the same share of every class.
+        #[serde(default)]
+        validation_fraction: f64,
+        /// What is done to training images.
+        #[serde(default)]
+        augment: Augment,
+        /// Use only so many training images (the first of every class), for quick trials.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<usize>,
+    },
 }
 
 impl DataConfig {
@@ -93,6 +108,7 @@ impl DataConfig {
         match self {
             Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
             Self::Uci { name, .. } => format!("uci/{name}"),
+            Self::Images { name, .. } => name.clone(),
         }
     }
 }
@@ -110,6 +126,25 @@ pub enum NetworkConfig {
         /// Whether blocks have BatchNorm.
         batch_norm: bool,
     },
+    /// ResNet-18, 34 or 50 under torchvision's names.
+    Resnet {
+        /// 18, 34 or 50.
+        depth: Depth,
+        /// How the image enters: cifar (32×32) or imagenet (224×224).
+        stem: Stem,
+        /// Channels of the first stage.
+        #[serde(default = "resnet_width")]
+        width: i64,
+    },
+    /// ResNet-20, 32, 44, 56 or 110 for 32×32 images, with option-A shortcuts.
+    ResnetCifar {
+        /// 6n + 2.
+        depth: i64,
+    },
+}
+
+fn resnet_width() -> i64 {
+    64
 }
 
 /// The likelihoods there are.
@@ -148,6 +183,11 @@ pub struct TrainConfig {
     /// Largest norm of a gradient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_norm: Option<f64>,
+    /// From this epoch on BatchNorm uses its running statistics in training as well. A weight draw moves the statistics
+    /// of its batch, and normalising with them hides that from the likelihood; prediction, with running statistics,
+    /// would then see more noise than training did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freeze_norm_epoch: Option<f64>,
     /// Epochs between validations (and records); 0 for none.
     #[serde(default = "one")]
     pub validate_every: u64,
@@ -157,6 +197,22 @@ pub struct TrainConfig {
     /// Which epoch is kept.
     #[serde(default)]
     pub select: Select,
+    /// In which type large products are computed in training.
+    #[serde(default)]
+    pub precision: Precision,
+}
+
+/// In which type large products are computed; factorisations, draws and the KL always stay in f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// bf16 on CUDA for image networks, f32 elsewhere.
+    #[default]
+    Auto,
+    /// f32.
+    F32,
+    /// bf16.
+    Bf16,
 }
 
 /// Which epoch the results are of.
@@ -235,7 +291,7 @@ impl RunConfig {
     fn check_selection(&self) -> Result<()> {
         let without_validation = match &self.data {
             DataConfig::Synthetic1d { validation, .. } => *validation == 0,
-            DataConfig::Uci { validation_fraction, .. } => {
+            DataConfig::Uci { validation_fraction, .. } | DataConfig::Images { validation_fraction, .. } => {
                 if !(0.0..1.0).contains(validation_fraction) {
                     return Err(LabError::config("data.validation_fraction", format!("{validation_fraction} must lie in [0, 1)")));
                 }
@@ -246,6 +302,16 @@ impl RunConfig {
             return Err(LabError::config("train.select", "= \"best\" needs validation data and train.validate_every ≥ 1"));
         }
         Ok(())
+    }
+
+    /// The type in which large products are computed on a device; `None` for f32.
+    pub fn compute(&self, device: tch::Device) -> Option<tch::Kind> {
+        let images = matches!(self.data, DataConfig::Images { .. });
+        match self.train.precision {
+            Precision::Bf16 => Some(tch::Kind::BFloat16),
+            Precision::Auto if images && device.is_cuda() => Some(tch::Kind::BFloat16),
+            _ => None,
+        }
     }
 
     /// Which layer gets which kind of weight.

@@ -1,5 +1,7 @@
 //! From a trained model to metrics.
 
+mod classification;
 mod regression;
 
+pub use classification::{Evaluation, classify};
 pub use regression::{Forecast, forecast, metrics};

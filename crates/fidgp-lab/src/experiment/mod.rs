@@ -1,5 +1,6 @@
 //! Whole runs: data, model, training, evaluation and record for each kind of data.
 
+mod images;
 mod synthetic;
 mod uci;
 
@@ -47,6 +48,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => uci::run(config, setting, watch)?,
+        DataConfig::Images { .. } => images::run(config, setting, watch)?,
     };
     results.write(&setting.run.join(crate::record::RESULTS_FILE))?;
     Ok(results)
@@ -87,6 +89,7 @@ pub fn clear(run: &Path) -> Result<()> {
 fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: f64) -> Result<Results> {
     let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
     let parameters = model.parameter_count() as u64;
+    let cost = fidgp_zoo::cost::cost(&model.geometry, &config.layer_plan(), fidgp_zoo::cost::Counting::Ours)?;
     let gpu = setting.device.is_cuda().then(|| "CUDA device".to_owned());
     Ok(Results {
         schema: Schema::default(),
@@ -100,7 +103,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: 
         config: json,
         metrics: crate::record::Metrics::new(),
         metric_notes: crate::record::MetricNotes::new(),
-        cost: Cost { parameters, bytes: 4 * parameters, macs: 0 },
+        cost: Cost { parameters, bytes: cost.bytes_f32 as u64, macs: (cost.flops_ours / 2) as u64 },
         time: Time { train_seconds: Some(seconds), seconds_per_epoch: Some(seconds / config.train.epochs as f64), predict_seconds: None },
         splits: None,
         published: Vec::new(),

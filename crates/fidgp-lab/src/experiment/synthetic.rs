@@ -38,6 +38,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         source: &source,
         validate: (validation > 0).then_some(&validate),
         run: Some(setting.run.clone()),
+        compute: None,
         stop: setting.stop,
     };
     let outcome = fit.run(setting.resume, &mut Logged::new(&setting.run, setting.resume, watch)?)?;

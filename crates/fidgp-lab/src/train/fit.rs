@@ -61,6 +61,8 @@ pub struct Fit<'a> {
     pub validate: Option<&'a dyn Fn(&Model) -> Result<f64>>,
     /// The run folder; nothing is saved without one.
     pub run: Option<PathBuf>,
+    /// The type in which large products are computed; that of the parameters when `None`.
+    pub compute: Option<Kind>,
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
 }
@@ -125,7 +127,8 @@ impl Fit<'_> {
         let weights = self.model.network.inducing();
         let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
         let factors = Factors::of(&weights, check)?;
-        let mut pass = Pass::draw(&weights, &factors, Mode::Train, key)?;
+        let mut pass = Pass::draw(&weights, &factors, Mode::Train, key)?.computing_in(self.compute);
+        pass.frozen_norm = self.config.freeze_norm_epoch.is_some_and(|epoch| moment >= epoch);
         let outputs = self.model.network.forward(&x, &mut pass)?;
         let nll = self.model.likelihood.nll(&outputs, &y);
         let kl = sum_kl(pass.kl());

@@ -16,7 +16,7 @@ pub struct BatchNorm {
 
 impl BatchNorm {
     /// Momentum of the running statistics.
-    const MOMENTUM: f64 = 0.1;
+    pub const MOMENTUM: f64 = 0.1;
     const EPSILON: f64 = 1e-5;
 
     /// γ = 1, β = 0, running statistics of the standard normal.
@@ -33,6 +33,6 @@ impl BatchNorm {
     /// `[N, features, ..]` → the same
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Tensor {
         let (mean, var) = (Some(&self.running_mean), Some(&self.running_var));
-        x.batch_norm(Some(&self.weight), Some(&self.bias), mean, var, pass.training(), Self::MOMENTUM, Self::EPSILON, true)
+        x.batch_norm(Some(&self.weight), Some(&self.bias), mean, var, pass.batch_statistics(), Self::MOMENTUM, Self::EPSILON, true)
     }
 }

@@ -110,11 +110,11 @@ impl Conv2d {
             return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[N, {}, H, W]", self.config.in_channels)));
         }
         let y = match &self.slot {
-            Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref()),
+            Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass),
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
-                Drawn::Weight(w) => self.apply(x, w),
+                Drawn::Weight(w) => self.apply(x, w, pass),
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, mean);
+                    let y = self.apply(x, mean, pass);
                     let noise = pass.output_noise(name, &y)?;
                     y + noise * (scale * self.patch_energy(x).sqrt())
                 }
@@ -125,16 +125,17 @@ impl Conv2d {
     }
 
     /// Convolves with a weight matrix whose last column is the bias, if there is one.
-    fn apply(&self, x: &Tensor, w: &Tensor) -> Tensor {
+    fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Tensor {
         let columns = w.size()[1] - i64::from(self.config.bias);
         let kernel = w.narrow(1, 0, columns).reshape(self.config.weight_shape());
         let bias = self.config.bias.then(|| w.select(1, columns));
-        self.convolve(x, &kernel, bias.as_ref())
+        self.convolve(x, &kernel, bias.as_ref(), pass)
     }
 
-    fn convolve(&self, x: &Tensor, kernel: &Tensor, bias: Option<&Tensor>) -> Tensor {
+    fn convolve(&self, x: &Tensor, kernel: &Tensor, bias: Option<&Tensor>, pass: &Pass) -> Tensor {
         let Conv2dConfig { stride, padding, dilation, groups, .. } = &self.config;
-        x.conv2d(kernel, bias, stride, padding, dilation, *groups)
+        let bias = bias.map(|bias| pass.cast(bias));
+        pass.cast(x).conv2d(&pass.cast(kernel), bias.as_ref(), stride, padding, dilation, *groups)
     }
 
     /// `x² * 1 + b`: the squared norm of every output's patch, the bias column's 1 included. `[N, out, H', W']`, or

@@ -41,11 +41,11 @@ impl Linear {
             return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[.., {}]", self.in_features)));
         }
         let y = match &self.slot {
-            Slot::Dense(dense) => x.linear(&dense.weight, dense.bias.as_ref()),
+            Slot::Dense(dense) => linear(x, &dense.weight, dense.bias.as_ref(), pass),
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
-                Drawn::Weight(w) => self.apply(x, w),
+                Drawn::Weight(w) => self.apply(x, w, pass),
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, mean);
+                    let y = self.apply(x, mean, pass);
                     let variance = x.square().sum_dim_intlist(-1, true, x.kind()) + f64::from(u8::from(self.bias));
                     let noise = pass.output_noise(name, &y)?;
                     y + noise * (scale * (variance + VARIANCE_FLOOR).sqrt())
@@ -57,12 +57,15 @@ impl Linear {
     }
 
     /// The linear map of a weight matrix whose last column is the bias, if there is one.
-    fn apply(&self, x: &Tensor, w: &Tensor) -> Tensor {
+    fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Tensor {
         if self.bias {
-            let weight = w.narrow(1, 0, self.in_features);
-            x.linear(&weight, Some(w.select(1, self.in_features)))
+            linear(x, &w.narrow(1, 0, self.in_features), Some(&w.select(1, self.in_features)), pass)
         } else {
-            x.linear(w, None::<&Tensor>)
+            linear(x, w, None, pass)
         }
     }
+}
+
+fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, pass: &Pass) -> Tensor {
+    pass.cast(x).linear(&pass.cast(weight), bias.map(|bias| pass.cast(bias)))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use crate::linalg::Check;
 use crate::prior::PriorFactors;
@@ -69,6 +69,11 @@ pub struct Pass {
     pub mode: Mode,
     /// Recorded features.
     pub taps: Taps,
+    /// The type in which large products are computed; that of the parameters when `None`. Draws, factors and KL are not
+    /// touched by it.
+    pub compute: Option<Kind>,
+    /// BatchNorm uses its running statistics although the mode is training: what is trained is then what predicts.
+    pub frozen_norm: bool,
     drawn: HashMap<String, Drawn>,
     kl: Vec<(String, Kl)>,
     noise: Option<Key>,
@@ -108,7 +113,7 @@ impl Pass {
 
     /// A pass for a network without Bayesian weights.
     pub fn plain(mode: Mode) -> Self {
-        Self { mode, taps: Taps::default(), drawn: HashMap::new(), kl: Vec::new(), noise: None }
+        Self { mode, taps: Taps::default(), compute: None, frozen_norm: false, drawn: HashMap::new(), kl: Vec::new(), noise: None }
     }
 
     /// Records features on the way.
@@ -128,8 +133,20 @@ impl Pass {
         &self.kl
     }
 
-    pub(super) fn training(&self) -> bool {
-        self.mode == Mode::Train
+    /// Computes large products in another type, such as bf16.
+    #[must_use]
+    pub fn computing_in(mut self, kind: Option<Kind>) -> Self {
+        self.compute = kind;
+        self
+    }
+
+    /// A tensor in the type of the computation.
+    pub(super) fn cast(&self, tensor: &Tensor) -> Tensor {
+        self.compute.map_or_else(|| tensor.shallow_clone(), |kind| tensor.to_kind(kind))
+    }
+
+    pub(super) fn batch_statistics(&self) -> bool {
+        self.mode == Mode::Train && !self.frozen_norm
     }
 
     pub(super) fn drawn(&self, layer: &str) -> Result<&Drawn> {

@@ -1,0 +1,136 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fidgp_lab::config::Override;
+
+/// Neural networks that know what they do not know.
+///
+/// Bayesian layers whose weights follow from a small inducing matrix with a normalising-flow posterior (FiD-GP).
+/// Start with `fidgp demo`; then copy a file from configs/ and run `fidgp train`.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train on a curve with a gap and draw where the network is sure and where it is not (under a minute)
+    Demo(Demo),
+    /// Train, evaluate and record a run
+    Train(Train),
+    /// Turn one or several runs into one HTML page with figures
+    Report(Report),
+    /// Check the mathematics against reference numbers
+    Verify(Verify),
+    /// List the known data sets, or look at one on disk
+    Data(Data),
+    /// Show versions, devices and folders, run a self-check and say what is wrong
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Folder for the run and its report
+    #[arg(long, default_value = "runs/demo")]
+    pub out: PathBuf,
+    /// Seed of data, start and noise
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// cpu, cuda, cuda:N or auto (the demo's matrices are small: the CPU is faster)
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+}
+
+/// Train, evaluate and record a run.
+///
+/// A run is one TOML file; every value can be changed with --set. The folder holds the resolved config (run.toml),
+/// checkpoint/, metrics.jsonl (a line per epoch) and results.json. Ctrl-C finishes the step and saves; --resume goes on.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  fidgp train configs/regression-left.toml\n  fidgp train configs/uci-boston.toml --splits all --data ~/data\n  \
+    fidgp train configs/regression-left.toml --set train.epochs=500 --set seed=2\n  fidgp train --resume runs/regression-left")]
+pub struct Train {
+    /// The config file
+    #[arg(required_unless_present = "resume")]
+    pub config: Option<PathBuf>,
+    /// Change a config value: dotted.key=value (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
+    /// The run folder [default: runs/<name>]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Go on with the run in this folder, from its last checkpoint
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "overrides", "out", "force"])]
+    pub resume: Option<PathBuf>,
+    /// Start again even if the folder holds a run
+    #[arg(long)]
+    pub force: bool,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Which standard splits of a UCI set: all, or numbers such as 0,1,2
+    #[arg(long, default_value = "all")]
+    pub splits: String,
+    /// Splits trained at the same time [default: one per core]
+    #[arg(long)]
+    pub parallel: Option<usize>,
+    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    #[arg(long)]
+    pub threads: Option<i32>,
+}
+
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Run folders, or folders that hold several
+    #[arg(required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Where to write the page [default: report.html in the first]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+}
+
+/// Check the mathematics against reference numbers.
+///
+/// The error of a quantity is max|Δ| / max(1, max|expected|): at most 1e-9 in f64, 1e-4 in f32. Quantities that this
+/// version does not know are listed as not checked. Exit code 1 if any fails.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// A file of reference vectors [default: the one inside the program]
+    pub file: Option<PathBuf>,
+    /// Precision of the computation
+    #[arg(long, value_enum, default_value = "f64")]
+    pub precision: Precision,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Precision {
+    F64,
+    F32,
+}
+
+#[derive(Debug, Args)]
+pub struct Data {
+    #[command(subcommand)]
+    pub action: Option<DataAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DataAction {
+    /// Say what a file or folder holds: rows, classes, balance, channel statistics, checksums
+    Check {
+        /// The file or folder
+        path: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}

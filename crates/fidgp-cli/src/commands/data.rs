@@ -1,0 +1,34 @@
+//! `fidgp data`
+
+use std::process::ExitCode;
+
+use fidgp_data::catalogue;
+use fidgp_lab::LabError;
+
+use super::Outcome;
+use crate::args::{Data, DataAction};
+
+pub fn run(arguments: &Data) -> Outcome {
+    match &arguments.action {
+        None => print!("{}", catalogue_text()),
+        Some(DataAction::Check { path, json }) => {
+            let summary = fidgp_data::detect(path)?;
+            if *json {
+                let text = serde_json::to_string_pretty(&summary).map_err(|error| LabError::config("--json", error.to_string()))?;
+                println!("{text}");
+            } else {
+                println!("{summary}");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn catalogue_text() -> String {
+    let mut text = "Data sets fidgp reads. Nothing is downloaded: put them under $FIDGP_DATA (or ./data) as shown.\n".to_owned();
+    for entry in catalogue::ENTRIES {
+        let catalogue::Entry { name, title, home, licence, cite, folder, layout } = entry;
+        text += &format!("\n{name}: {title}\n  from     {home}\n  to       {folder}/ ({layout})\n  terms    {licence}\n  cite     {cite}\n");
+    }
+    text
+}

@@ -1,0 +1,71 @@
+//! `fidgp doctor`
+
+use std::process::ExitCode;
+
+use fidgp::Key;
+use fidgp::linalg::{Check, Jitter, Named, cholesky};
+use fidgp_cuda::CudaLibrary;
+use fidgp_lab::device::ENGINE;
+use tch::{Device, Kind};
+
+use super::Outcome;
+
+pub fn run(cuda: &CudaLibrary) -> Outcome {
+    let mut healthy = true;
+    let mut line = |name: &str, value: String| println!("{name:14} {value}");
+    line("fidgp", env!("CARGO_PKG_VERSION").to_owned());
+    line("engine", format!("{ENGINE} through tch 0.24"));
+    line("libtorch", fidgp_cuda::linked_libtorch().map_or("not found in this process".to_owned(), |path| path.display().to_string()));
+    line("CUDA library", cuda.to_string());
+    line("NVIDIA driver", fidgp_cuda::driver_version().unwrap_or_else(|| "none".to_owned()));
+    line("devices", devices());
+    line("threads", format!("{} (inside an operation), {} (between operations)", tch::get_num_threads(), tch::get_num_interop_threads()));
+    line("cache", cache_folder());
+    line("data", fidgp_data::catalogue::data_root().map_or_else(|error| format!("none: {error}"), |path| path.display().to_string()));
+    for device in all_devices() {
+        let checked = self_check(device);
+        healthy &= checked.is_ok();
+        line("self-check", format!("{device:?}: {}", checked.map_or_else(|error| error, |()| "ok".to_owned())));
+    }
+    if let Some(advice) = cuda.advice() {
+        println!("\nhint: {advice}");
+    }
+    if !healthy {
+        println!("\nThe engine does not compute what it should. Run scripts/setup again, or point LIBTORCH at a libtorch 2.11.0.");
+    }
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn all_devices() -> Vec<Device> {
+    let cuda = 0..tch::Cuda::device_count().max(0) as usize;
+    std::iter::once(Device::Cpu).chain(cuda.map(Device::Cuda)).collect()
+}
+
+fn devices() -> String {
+    all_devices().iter().map(|device| format!("{device:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn cache_folder() -> String {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
+    let base = base.or_else(|| std::env::var_os("HOME").map(|home| std::path::Path::new(&home).join(".cache")));
+    base.map_or("unknown".to_owned(), |base| base.join("fidgp").display().to_string())
+}
+
+/// Factorises a batch of matrices with gradients and multiplies back.
+fn self_check(device: Device) -> Result<(), String> {
+    let matrices: Vec<Named> = (0..4)
+        .map(|index| {
+            let a = Key::new(index).normal(&[32, 32], Kind::Double, device).set_requires_grad(true);
+            Named { name: format!("self-check {index}"), value: a.matmul(&a.tr()) }
+        })
+        .collect();
+    let factors = cholesky(&matrices, Jitter { relative: 1e-8, escalations: 0 }, Check::Now).map_err(|error| error.to_string())?;
+    for (matrix, lower) in matrices.iter().zip(&factors) {
+        let error = (lower.matmul(&lower.tr()) - &matrix.value).abs().max().double_value(&[]);
+        let scale = matrix.value.abs().max().double_value(&[]);
+        if !(error <= 1e-7 * scale) {
+            return Err(format!("L Lᵀ differs from A by {error:.1e}"));
+        }
+    }
+    factors[0].trace().f_backward().map_err(|error| error.to_string())
+}

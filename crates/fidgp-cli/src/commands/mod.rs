@@ -1,0 +1,48 @@
+//! One file for each command.
+
+pub mod data;
+pub mod demo;
+pub mod doctor;
+pub mod report;
+pub mod train;
+pub mod verify;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fidgp_lab::LabError;
+use fidgp_lab::record::Results;
+
+/// What a command returns.
+pub type Outcome = Result<std::process::ExitCode, LabError>;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// The flag that Ctrl-C raises; a second Ctrl-C ends the program at once.
+fn stop_on_interrupt() -> &'static AtomicBool {
+    let raise = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            end_at_once();
+        }
+        eprintln!("\nstopping after this step (press Ctrl-C again to stop at once)");
+    };
+    if ctrlc::set_handler(raise).is_err() {
+        eprintln!("warning: Ctrl-C cannot be caught here; it will end the run without saving");
+    }
+    &STOP
+}
+
+#[expect(clippy::disallowed_methods, reason = "the user asked twice to stop")]
+fn end_at_once() -> ! {
+    std::process::exit(130)
+}
+
+/// Prints the metrics of a run, with standard errors where there are several splits.
+fn print_metrics(results: &Results) {
+    let width = results.metrics.keys().map(String::len).max().unwrap_or(0);
+    for (name, value) in &results.metrics {
+        let value = value.map_or("not finite".to_owned(), |value| format!("{value:.4}"));
+        let error = results.splits.as_ref().and_then(|splits| splits.standard_error.get(name).copied().flatten());
+        let error = error.map_or(String::new(), |error| format!(" ± {error:.4}"));
+        println!("{name:width$}  {value}{error}");
+    }
+}

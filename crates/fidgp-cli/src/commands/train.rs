@@ -1,0 +1,84 @@
+//! `fidgp train`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use fidgp_lab::config::{self, DataConfig, NetworkConfig, RunConfig};
+use fidgp_lab::experiment::{self, CONFIG_FILE, Setting};
+use fidgp_lab::train::Watch;
+use fidgp_lab::{LabError, device};
+
+use super::Outcome;
+use crate::args::Train;
+use crate::progress::{EpochBar, SplitBar};
+
+pub fn run(arguments: &Train) -> Outcome {
+    let (config, run) = plan(arguments)?;
+    if arguments.force {
+        experiment::clear(&run)?;
+    }
+    let device = device::choose(&arguments.device)?;
+    tch::set_num_threads(arguments.threads.unwrap_or_else(|| threads_for(&config)));
+    let setting = Setting {
+        device,
+        data_root: data_root(arguments.data.as_deref(), &config)?,
+        run: run.clone(),
+        resume: arguments.resume.is_some(),
+        splits: splits(&arguments.splits)?,
+        parallel: arguments.parallel.unwrap_or_else(cores),
+        stop: super::stop_on_interrupt(),
+        command: Some(command_line()),
+    };
+    let mut watch: Box<dyn Watch + Send> = match config.data {
+        DataConfig::Uci { .. } => Box::new(SplitBar::new()),
+        DataConfig::Synthetic1d { .. } | DataConfig::Images { .. } => Box::new(EpochBar::new(config.train.epochs)),
+    };
+    let results = experiment::run(&config, &setting, watch.as_mut())?;
+    drop(watch);
+    super::print_metrics(&results);
+    eprintln!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), run.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is run and where: from a config, or from the folder of an earlier run.
+fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf), LabError> {
+    if let Some(run) = &arguments.resume {
+        return Ok((config::read(&run.join(CONFIG_FILE), &[])?, run.clone()));
+    }
+    let path = arguments.config.as_deref().unwrap_or(Path::new(""));
+    let config = config::read(path, &arguments.overrides)?;
+    let run = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&config.name));
+    Ok((config, run))
+}
+
+fn threads_for(config: &RunConfig) -> i32 {
+    match config.network {
+        NetworkConfig::Mlp { .. } => 1,
+        NetworkConfig::Resnet { .. } | NetworkConfig::ResnetCifar { .. } => cores() as i32,
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {
+    match (given, &config.data) {
+        (Some(path), _) => Ok(path.to_owned()),
+        (None, DataConfig::Synthetic1d { .. }) => Ok(PathBuf::from("data")),
+        (None, DataConfig::Uci { .. } | DataConfig::Images { .. }) => Ok(fidgp_data::catalogue::data_root()?),
+    }
+}
+
+fn splits(text: &str) -> Result<Vec<usize>, LabError> {
+    if text == "all" {
+        return Ok(Vec::new());
+    }
+    let numbers = text.split(',').map(|part| part.trim().parse());
+    numbers.collect::<Result<_, _>>().map_err(|_| LabError::config("--splits", format!("`{text}` is neither `all` nor numbers such as 0,1,2")))
+}
+
+/// The command as it was typed, without the path of the program.
+fn command_line() -> String {
+    std::iter::once("fidgp".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
+}

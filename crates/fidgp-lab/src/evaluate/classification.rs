@@ -1,0 +1,69 @@
+//! Metrics of a classification.
+
+use fidgp::Key;
+use fidgp::predict::{self, Classified, Draws};
+use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
+use tch::{Kind, Tensor};
+
+use crate::error::Result;
+use crate::model::Model;
+use crate::record::{Classification, MetricNotes, Metrics};
+
+/// Bins of the calibration errors.
+pub const BINS: usize = 15;
+
+/// Predictions of a labelled set, and what follows from them.
+#[derive(Debug)]
+pub struct Evaluation {
+    /// Mean probabilities and the doubt of each input.
+    pub classified: Classified,
+    /// Metric values.
+    pub metrics: Metrics,
+    /// What must be said with them.
+    pub notes: MetricNotes,
+    /// The tables of the figures.
+    pub figure: Classification,
+}
+
+/// Classifies batches with K draws and measures the result.
+///
+/// # Errors
+/// When a batch does not fit the network or a probability is not finite.
+pub fn classify(model: &Model, batches: &[Tensor], labels: &Tensor, draws: u64, key: Key) -> Result<Evaluation> {
+    let draws = Draws::new(model.network.as_ref(), draws, key)?;
+    let classified = predict::classify(&draws, batches, Some(labels))?;
+    let classes = classified.probs.size()[1] as usize;
+    let probs = normalised(&classified.probs)?;
+    let labels: Vec<usize> = Vec::<i64>::try_from(labels.to_device(tch::Device::Cpu))?.into_iter().map(|label| label as usize).collect();
+    let predictions = Predictions::new(&probs, classes, &labels)?;
+    let metrics = metrics(&predictions, &classified)?;
+    let figure = Classification::new(&predictions, BINS)?;
+    let bins = |name: &str| (name.to_owned(), [("bins".to_owned(), BINS.into())].into());
+    let notes = [bins(names::CAL_ECE), bins(names::CAL_ADAPTIVE_ECE)].into();
+    Ok(Evaluation { classified, metrics, notes, figure })
+}
+
+/// Probabilities in f64 that sum to one in f64.
+fn normalised(probs: &Tensor) -> Result<Vec<f64>> {
+    let probs = probs.to_kind(Kind::Double);
+    let probs = &probs / probs.sum_dim_intlist(-1, true, Kind::Double);
+    Ok(Vec::try_from(probs.reshape([-1]).to_device(tch::Device::Cpu))?)
+}
+
+fn metrics(predictions: &Predictions, classified: &Classified) -> Result<Metrics> {
+    let mean = |tensor: &Tensor| tensor.mean(Kind::Double).double_value(&[]);
+    let risk = RiskCoverage::new(&predictions.confidences(), &predictions.errors())?;
+    let entries = [
+        (names::CLS_ACC, predictions.accuracy()),
+        (names::CLS_NLL, predictions.nll()),
+        (names::CLS_NLL_PER_DRAW, classified.mean_nll.as_ref().map_or(f64::NAN, mean)),
+        (names::CLS_BRIER, predictions.brier()),
+        (names::CAL_ECE, ReliabilityTable::equal_width(predictions, BINS)?.ece().value),
+        (names::CAL_ADAPTIVE_ECE, ReliabilityTable::equal_mass(predictions, BINS)?.ece().value),
+        (names::SC_AURC, risk.aurc()),
+        (names::SC_AUGRC, risk.augrc()),
+        (names::ENS_ENTROPY, mean(&classified.total)),
+        (names::ENS_MI, mean(&classified.epistemic)),
+    ];
+    Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())
+}

@@ -1,0 +1,96 @@
+//! Image classification.
+
+use std::time::Instant;
+
+use fidgp::Key;
+use fidgp_data::{Images, Part, catalogue, split};
+use fidgp_metrics::names;
+
+use super::{Logged, Setting, blank_results};
+use crate::config::{DataConfig, RunConfig};
+use crate::error::{LabError, Result};
+use crate::evaluate;
+use crate::model::{Model, Signature};
+use crate::record::{Figure, Results};
+use crate::source::{Augment, ImageSource};
+use crate::train::{Fit, Watch};
+
+/// Training, validation and test images of a config.
+pub struct Sets {
+    /// For fitting.
+    pub train: Images,
+    /// For choosing; empty without a validation fraction.
+    pub validation: Option<Images>,
+    /// For reporting.
+    pub test: Images,
+}
+
+/// Reads the images a config names and holds out its validation part.
+///
+/// # Errors
+/// When a file is missing or broken; the message names it.
+pub fn read(config: &RunConfig, setting: &Setting) -> Result<Sets> {
+    let DataConfig::Images { name, validation_fraction, limit, .. } = &config.data else {
+        return Err(LabError::config("data.set", "must be \"images\""));
+    };
+    let all = catalogue::images(&setting.data_root, name, Part::Train)?;
+    let test = catalogue::images(&setting.data_root, name, Part::Test)?;
+    // The validation images depend on the data alone, not on the run's seed: all runs choose on the same ones.
+    let holdout = split::stratified(all.labels(), *validation_fraction, 0)?;
+    let validation = if holdout.validation.is_empty() { None } else { Some(all.select(&holdout.validation)?) };
+    let kept = limit.unwrap_or(usize::MAX).min(holdout.train.len());
+    Ok(Sets { train: all.select(&holdout.train[..kept])?, validation, test })
+}
+
+/// The signature of a network for these images.
+pub fn signature(images: &Images) -> Signature {
+    Signature::Classification {
+        image: images.size().map(|size| size as i64),
+        classes: images.class_names().len() as i64,
+        statistics: images.channel_statistics(),
+    }
+}
+
+pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Results> {
+    let sets = read(config, setting)?;
+    let model = Model::init(config, &signature(&sets.train), setting.device)?;
+    let DataConfig::Images { augment, .. } = config.data else { unreachable!("read has checked it") };
+    let source = |images: &Images, augment: Augment| {
+        let normalisation = model.normalisation.as_ref().ok_or_else(|| LabError::config("network", "has no normalisation"))?;
+        Ok::<_, LabError>(ImageSource::new(images, augment, normalisation, setting.device))
+    };
+    let train = source(&sets.train, augment)?;
+    let validation = sets.validation.as_ref().map(|images| source(images, Augment::None)).transpose()?;
+    let key = Key::new(config.seed).fold("predict");
+    let measure = |model: &Model, set: &ImageSource, draws: u64| {
+        evaluate::classify(model, &set.batches(config.predict.batch_size), &set.labels, draws, key)
+    };
+    let validate = |model: &Model| -> Result<f64> {
+        let Some(set) = &validation else { return Ok(f64::INFINITY) };
+        let evaluation = measure(model, set, config.predict.validation_draws)?;
+        Ok(evaluation.metrics.get(names::CLS_NLL).copied().flatten().unwrap_or(f64::INFINITY))
+    };
+    let fit = Fit {
+        model: &model,
+        config: &config.train,
+        seed: config.seed,
+        source: &train,
+        validate: validation.is_some().then_some(&validate),
+        run: Some(setting.run.clone()),
+        compute: config.compute(setting.device),
+        stop: setting.stop,
+    };
+    let outcome = fit.run(setting.resume, &mut Logged::new(&setting.run, setting.resume, watch)?)?;
+    let mut results = blank_results(config, setting, &model, outcome.seconds)?;
+    let started = Instant::now();
+    let evaluation = measure(&model, &source(&sets.test, Augment::None)?, config.predict.draws)?;
+    results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
+    results.metrics = evaluation.metrics;
+    results.metric_notes = evaluation.notes;
+    results.figures = vec![Figure::Classification(evaluation.figure)];
+    if let Some(set) = &validation {
+        let chosen = measure(&model, set, config.predict.draws)?.metrics;
+        results.metrics.extend(chosen.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
+    }
+    Ok(results)
+}
