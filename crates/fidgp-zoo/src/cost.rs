@@ -103,7 +103,7 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
     };
     let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
     let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };
-    let config = if counting == Counting::Compat { compat(*config, kind) } else { *config };
+    let config = if counting == Counting::Compat { compat(&config, kind) } else { *config };
     let sizes = config.sizes(d_out, d_in);
     let flow = sizes.rows * flow_row(&config.posterior, sizes.cols);
     cost.inducing = Some([sizes.rows, sizes.cols]);
@@ -121,13 +121,13 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
 }
 
 /// The settings as the released code would have them.
-fn compat(config: InducingConfig, kind: LayerKind) -> InducingConfig {
+fn compat(config: &InducingConfig, kind: LayerKind) -> InducingConfig {
     let posterior = match (&config.posterior, kind) {
         (PosteriorConfig::Flow { .. }, LayerKind::Conv) => PosteriorConfig::Flow { flow: FlowConfig::compat() },
         (PosteriorConfig::Flow { .. }, LayerKind::Linear) => PosteriorConfig::Diagonal,
         (other, _) => other.clone(),
     };
-    InducingConfig { cap_inducing: false, posterior, ..config }
+    InducingConfig { cap_inducing: false, posterior, ..config.clone() }
 }
 
 /// Whether the plan itself, before `compat`, gives the layer a flow.

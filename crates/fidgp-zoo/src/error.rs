@@ -1,6 +1,11 @@
 //! What can go wrong with a network as a whole.
 
+use std::fmt::Display;
+use std::path::PathBuf;
+
 use thiserror::Error;
+
+use crate::ImportReport;
 
 /// The result of everything fallible in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -9,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Error)]
 pub enum Error {
     /// A plan names a layer the network does not have.
-    #[error("no layer matches `{pattern}`{}. The network has: {}", hint(.nearest), .layers.join(", "))]
+    #[error("no layer matches `{pattern}`{}. The network has: {}", hint(.nearest.as_deref()), .layers.join(", "))]
     NoSuchLayer {
         /// The pattern of the plan.
         pattern: String,
@@ -28,6 +33,17 @@ pub enum Error {
         /// What it may be.
         advice: String,
     },
+    /// A file cannot be read.
+    #[error("{}: {problem}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Weights do not fit the network; nothing was changed.
+    #[error("the weights do not fit the network, nothing was changed\n{0}")]
+    Import(Box<ImportReport>),
     /// The method itself failed.
     #[error(transparent)]
     Method(#[from] fidgp::Error),
@@ -37,11 +53,11 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn setting(setting: impl Into<String>, value: impl ToString, advice: impl Into<String>) -> Self {
-        Self::Setting { setting: setting.into(), value: value.to_string(), advice: advice.into() }
+    pub(crate) fn setting(setting: impl Into<String>, value: impl Display, advice: impl Into<String>) -> Self {
+        Self::Setting { setting: setting.into(), value: format!("{value}"), advice: advice.into() }
     }
 }
 
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }

@@ -16,26 +16,39 @@
 //! # Ok::<(), fidgp_zoo::Error>(())
 //! ```
 
+pub mod baseline;
+pub mod bayesianize;
 pub mod cost;
 mod cost_table;
 pub mod draw_cost;
 pub mod error;
 pub mod geometry;
+pub mod import;
+mod import_report;
 pub mod mlp;
 mod nearest;
 pub mod network;
 mod parts;
 pub mod plan;
+pub mod pretrained;
 pub mod resnet;
 mod resnet_block;
 pub mod resnet_cifar;
+mod start_report;
+pub mod weights;
+pub mod wrap;
 
 pub use cost::{Cost, Counting, LayerCost, cost};
 pub use draw_cost::DrawCost;
 pub use error::{Error, Result};
 pub use geometry::{LayerGeometry, Operation};
+pub use import::{ImportMode, import, import_tensors};
+pub use import_report::{ImportReport, Mismatch};
 pub use mlp::{Activation, Mlp, MlpConfig};
 pub use network::NetworkConfig;
 pub use plan::{LayerKind, LayerPlan, Rule, RuleSlot};
+pub use pretrained::start_weight;
 pub use resnet::{Depth, Resnet, ResnetConfig, Stem};
 pub use resnet_cifar::{ResnetCifar, ResnetCifarConfig};
+pub use start_report::{LayerFit, StartReport};
+pub use wrap::{reestimate_batch_norm, start_network};

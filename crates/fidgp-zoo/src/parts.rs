@@ -21,9 +21,8 @@ impl<'a> Parts<'a> {
     }
 
     /// The place one name further down: `layer1`, then `layer1.0`.
-    pub(crate) fn sub(&self, part: impl ToString) -> Self {
-        let part = part.to_string();
-        let name = if self.name.is_empty() { part.clone() } else { format!("{}.{part}", self.name) };
+    pub(crate) fn sub(&self, part: &str) -> Self {
+        let name = if self.name.is_empty() { part.to_owned() } else { format!("{}.{part}", self.name) };
         Self { path: part.split('.').fold(self.path.clone(), |path, part| path.sub(part)), name, ..*self }
     }
 

@@ -139,12 +139,11 @@ impl Rule {
 
     fn apply(&self, slot: SlotConfig) -> SlotConfig {
         match (&self.slot, slot) {
-            (RuleSlot::Dense, _) => SlotConfig::Dense,
             (RuleSlot::Inducing(config), _) => SlotConfig::Inducing(config.clone()),
             (RuleSlot::Size([rows, cols]), SlotConfig::Inducing(config)) => {
                 SlotConfig::Inducing(Box::new(InducingConfig { inducing_rows: *rows, inducing_cols: *cols, ..*config }))
             }
-            (RuleSlot::Size(_), SlotConfig::Dense) => SlotConfig::Dense,
+            (RuleSlot::Dense, _) | (RuleSlot::Size(_), SlotConfig::Dense) => SlotConfig::Dense,
         }
     }
 }

@@ -96,7 +96,7 @@ impl ResnetConfig {
         self.check()?;
         plan.check(&self.geometry([32, 32]))?;
         let parts = Parts::new(path, plan, key);
-        let blocks = self.blocks().map(|(name, block)| block.init(&parts.sub(name)));
+        let blocks = self.blocks().map(|(name, block)| block.init(&parts.sub(&name)));
         Ok(Resnet {
             stem: (parts.conv("conv1", self.stem_conv())?, parts.batch_norm("bn1", self.width)),
             pool: self.stem == Stem::Imagenet,

@@ -47,7 +47,7 @@ impl ResnetCifarConfig {
             Ok((parts.conv(&format!("conv{i}"), config)?, parts.batch_norm(&format!("bn{i}"), config.out_channels)))
         };
         let blocks = self.blocks().map(|(name, [first, second])| {
-            let parts = parts.sub(name);
+            let parts = parts.sub(&name);
             Ok(OptionABlock { first: normed(&parts, 1, first)?, second: normed(&parts, 2, second)? })
         });
         Ok(ResnetCifar {

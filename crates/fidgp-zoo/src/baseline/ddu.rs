@@ -1,0 +1,132 @@
+//! Mukhoti et al.: Deep Deterministic Uncertainty (2023). One Gaussian for each class on the penultimate features; the
+//! density of a feature is its score.
+
+use fidgp::linalg::{self, Check, Jitter, Named};
+use tch::{Kind, Tensor};
+
+use super::{expect_shape, matrix};
+use crate::{Error, Result};
+
+/// No jitter at first, then the smallest power of ten (times rounding) that lets every class be factorised.
+const JITTER: Jitter = Jitter { relative: 0.0, escalations: 16 };
+
+const LN_2PI: f64 = 1.837_877_066_409_345_6;
+
+/// Class-conditional Gaussians `N(μ_k, Σ_k)`.
+#[derive(Debug)]
+pub struct ClassGaussians {
+    /// μ. `[K, n]`
+    means: Tensor,
+    /// chol(Σ). `[K, n, n]`
+    lower: Tensor,
+}
+
+impl ClassGaussians {
+    /// Means and covariances (divided by n − 1) of the features of each class.
+    ///
+    /// # Shapes
+    /// features `[N, n]`; one label for each row, classes counted from 0
+    ///
+    /// # Errors
+    /// When there is not one label for each row, a class has fewer than two rows, or its covariance is not finite.
+    pub fn fit(features: &Tensor, labels: &[i64]) -> Result<Self> {
+        let (rows, _) = matrix("features", features)?;
+        expect_shape("labels", &Tensor::from_slice(labels), &[rows])?;
+        if let Some(label) = labels.iter().find(|label| **label < 0) {
+            return Err(Error::Method(fidgp::Error::setting("label", label, "classes are counted from 0")));
+        }
+        let classes = labels.iter().max().map_or(0, |last| last + 1);
+        let members = (0..classes).map(|k| class_rows(features, labels, k)).collect::<Result<Vec<_>>>()?;
+        let means: Vec<Tensor> = members.iter().map(|rows| rows.mean_dim(0, false, rows.kind())).collect();
+        let covariances = members.iter().zip(&means).zip(0..).map(|((rows, mean), k)| {
+            let centred = rows - mean;
+            let value = centred.mt().matmul(&centred) / (rows.size()[0] - 1) as f64;
+            Named { name: format!("ddu.class {k}"), value }
+        });
+        let lower = linalg::cholesky(&covariances.collect::<Vec<_>>(), JITTER, Check::Now)?;
+        Ok(Self { means: Tensor::stack(&means, 0), lower: Tensor::stack(&lower, 0) })
+    }
+
+    /// `ln N(x; μ_k, Σ_k)`.
+    ///
+    /// # Shapes
+    /// `[N, n]` → `[N, K]`
+    ///
+    /// # Errors
+    /// When x does not have n columns.
+    pub fn log_density(&self, x: &Tensor) -> Result<Tensor> {
+        let (rows, _) = matrix("x", x)?;
+        let width = self.means.size()[1];
+        expect_shape("x", x, &[rows, width])?;
+        let centred = x.unsqueeze(0) - self.means.unsqueeze(1); // [K, N, n]
+        let distance = linalg::solve_lower(&self.lower, &centred.mt()).square(); // [K, n, N]
+        let distance = distance.sum_dim_intlist(1, false, distance.kind()); // [K, N]
+        let log_det = linalg::log_det_lower(&self.lower).unsqueeze(-1); // [K, 1]
+        Ok((distance * -0.5 - log_det - 0.5 * LN_2PI * width as f64).mt())
+    }
+
+    /// `ln Σ_k N(x; μ_k, Σ_k)`, classes not weighted: high means in distribution. `[N, n]` → `[N]`
+    ///
+    /// # Errors
+    /// When x does not have n columns.
+    pub fn score(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(self.log_density(x)?.logsumexp(-1, false))
+    }
+}
+
+/// The features with this label. `[N_k, n]`
+fn class_rows(features: &Tensor, labels: &[i64], class: i64) -> Result<Tensor> {
+    let rows: Vec<i64> = (0..).zip(labels).filter(|(_, label)| **label == class).map(|(row, _)| row).collect();
+    if rows.len() < 2 {
+        let advice = "a covariance needs at least two rows of every class";
+        return Err(Error::Method(fidgp::Error::setting(format!("rows of class {class}"), rows.len(), advice)));
+    }
+    Ok(features.index_select(0, &Tensor::from_slice(&rows).to_kind(Kind::Int64).to_device(features.device())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fidgp::Key;
+    use tch::Device;
+
+    fn features() -> Tensor {
+        Key::new(4).normal(&[40, 3], Kind::Double, Device::Cpu)
+    }
+
+    fn labels() -> Vec<i64> {
+        (0..40).map(|i| i % 2).collect()
+    }
+
+    #[test]
+    fn the_density_is_the_textbook_formula() {
+        let (features, labels) = (features(), labels());
+        let fitted = ClassGaussians::fit(&features, &labels).unwrap();
+        let x = features.narrow(0, 0, 5);
+        let class = class_rows(&features, &labels, 1).unwrap();
+        let covariance = class.mt().cov(1, None::<Tensor>, None::<Tensor>);
+        let centred = &x - class.mean_dim(0, false, Kind::Double);
+        let quadratic = (centred.matmul(&covariance.inverse()) * &centred).sum_dim_intlist(1, false, Kind::Double);
+        let expected = quadratic * -0.5 - covariance.det().log() * 0.5 - 1.5 * LN_2PI;
+        let found = fitted.log_density(&x).unwrap();
+        assert_eq!(found.size(), [5, 2]);
+        assert!((found.select(1, 1) - expected).abs().max().double_value(&[]) < 1e-10);
+    }
+
+    #[test]
+    fn far_features_score_low_and_a_flat_class_gets_jitter() {
+        let flat = features() * Tensor::from_slice(&[1.0, 1.0, 0.0]);
+        let fitted = ClassGaussians::fit(&flat, &labels()).unwrap();
+        let score = |x: &Tensor| fitted.score(x).unwrap().min().double_value(&[]);
+        assert!(score(&(flat.narrow(0, 0, 2) + 50.0)) < score(&flat));
+    }
+
+    #[test]
+    fn bad_labels_are_errors() {
+        assert!(ClassGaussians::fit(&features(), &[0, 1]).is_err());
+        assert!(ClassGaussians::fit(&features(), &[-1; 40]).is_err());
+        let mut lonely = vec![0; 40];
+        lonely[0] = 1;
+        assert!(ClassGaussians::fit(&features(), &lonely).unwrap_err().to_string().contains("class 1"));
+    }
+}

@@ -1,0 +1,132 @@
+//! A wrapped network that starts at a trained one, and the BatchNorm statistics that go with it.
+
+use std::collections::HashMap;
+
+use fidgp::layer::{Factors, Mode, Network, Pass};
+use fidgp::linalg::Check;
+use fidgp::weight::InducingWeight;
+use tch::nn::VarStore;
+use tch::{Kind, Tensor};
+
+use crate::import_report::{ImportReport, Mismatch};
+use crate::pretrained::start_weight;
+use crate::start_report::StartReport;
+use crate::{Error, Result};
+
+/// Momentum of the running statistics in `fidgp::layer::BatchNorm`.
+const MOMENTUM: f64 = 0.1;
+
+/// Starts every weight of a wrapped network at the trained tensors: Bayesian weights at the best fit of their rank, all
+/// others as they are. `dense` has the plain network's names, as `VarStore::variables` gives them.
+///
+/// # Errors
+/// When a tensor is missing, has another shape, or cannot be fitted; then nothing is changed.
+pub fn start_network(network: &dyn Network, store: &VarStore, dense: &HashMap<String, Tensor>) -> Result<StartReport> {
+    let bayesian = network.inducing();
+    let plain = plain_variables(store, &bayesian);
+    check(&plain, &bayesian, dense)?;
+    let before: Vec<_> = store.variables().into_values().map(|variable| (variable.copy(), variable)).collect();
+    let started = start_all(&bayesian, &plain, dense);
+    if started.is_err() {
+        tch::no_grad(|| before.into_iter().for_each(|(value, mut variable)| variable.copy_(&value)));
+    }
+    started
+}
+
+fn start_all(
+    bayesian: &[&InducingWeight],
+    plain: &[(String, Tensor)],
+    dense: &HashMap<String, Tensor>,
+) -> Result<StartReport> {
+    let layers =
+        bayesian.iter().map(|weight| start_weight(weight, &matrix(&weight.name, dense))).collect::<Result<_>>()?;
+    tch::no_grad(|| {
+        for (name, variable) in plain {
+            variable.shallow_clone().copy_(&dense[name]);
+        }
+    });
+    Ok(StartReport { layers, copied: plain.len() })
+}
+
+/// The variables that do not belong to a Bayesian weight.
+fn plain_variables(store: &VarStore, bayesian: &[&InducingWeight]) -> Vec<(String, Tensor)> {
+    let within = |name: &str| {
+        bayesian.iter().any(|weight| name.strip_prefix(&weight.name).is_some_and(|rest| rest.starts_with('.')))
+    };
+    store.variables().into_iter().filter(|(name, _)| !within(name)).collect()
+}
+
+/// A layer's weight as a matrix with the bias, if there is one, as its last column. `[d_out, d_in]`
+fn matrix(layer: &str, dense: &HashMap<String, Tensor>) -> Tensor {
+    let weight = dense[&format!("{layer}.weight")].flatten(1, -1);
+    match dense.get(&format!("{layer}.bias")) {
+        Some(bias) => Tensor::cat(&[weight, bias.unsqueeze(1)], 1),
+        None => weight,
+    }
+}
+
+fn check(plain: &[(String, Tensor)], bayesian: &[&InducingWeight], dense: &HashMap<String, Tensor>) -> Result<()> {
+    let mut report = ImportReport::default();
+    for (name, variable) in plain {
+        match dense.get(name).map(Tensor::size) {
+            Some(file) if file != variable.size() => {
+                report.shape_mismatch.push(Mismatch { name: name.clone(), file, network: variable.size() });
+            }
+            Some(_) => report.matched.push(name.clone()),
+            None => report.missing.push(name.clone()),
+        }
+    }
+    let weights = bayesian.iter().map(|weight| format!("{}.weight", weight.name));
+    report.missing.extend(weights.filter(|name| !dense.contains_key(name)));
+    let fits = report.missing.is_empty() && report.shape_mismatch.is_empty();
+    if fits { Ok(()) } else { Err(Error::Import(Box::new(report))) }
+}
+
+/// Replaces every running mean and variance by its average over the given batches of training images, the Bayesian weights
+/// at their posterior mean. Returns the number of batches.
+///
+/// # Shapes
+/// batches `[N, ..]`, normalised as for training
+///
+/// # Errors
+/// When there is no batch or one does not fit the network; then the statistics are unchanged.
+pub fn reestimate_batch_norm(
+    network: &dyn Network,
+    store: &VarStore,
+    batches: impl IntoIterator<Item = Tensor>,
+) -> Result<u64> {
+    let is_statistic = |name: &str| name.ends_with("running_mean") || name.ends_with("running_var");
+    let statistics: Vec<_> =
+        store.variables().into_iter().filter(|(name, _)| is_statistic(name)).map(|(_, t)| t).collect();
+    let before: Vec<_> = statistics.iter().map(Tensor::copy).collect();
+    let averaged = tch::no_grad(|| averages(network, &statistics, batches));
+    let values = averaged.as_ref().map_or(&before, |(averages, _)| averages);
+    tch::no_grad(|| {
+        statistics.iter().zip(values).for_each(|(statistic, value)| statistic.shallow_clone().copy_(value))
+    });
+    averaged.map(|(_, count)| count)
+}
+
+fn averages(
+    network: &dyn Network,
+    statistics: &[Tensor],
+    batches: impl IntoIterator<Item = Tensor>,
+) -> Result<(Vec<Tensor>, u64)> {
+    let factors = Factors::of(&network.inducing(), Check::Now)?;
+    let mut averages: Vec<_> = statistics.iter().map(|t| t.zeros_like().to_kind(Kind::Double)).collect();
+    let mut count = 0;
+    for batch in batches {
+        statistics.iter().for_each(|statistic| _ = statistic.shallow_clone().zero_());
+        _ = network.forward(&batch, &mut Pass::mean(&network.inducing(), &factors, Mode::Train)?)?;
+        count += 1;
+        for (average, statistic) in averages.iter_mut().zip(statistics) {
+            // From zero, one pass leaves momentum times the batch's own statistic.
+            let own = statistic.to_kind(Kind::Double) / MOMENTUM;
+            *average += (own - &*average) / count as f64;
+        }
+    }
+    if count == 0 {
+        return Err(Error::setting("batches", 0, "give at least one batch of training images"));
+    }
+    Ok((averages, count))
+}

@@ -1,0 +1,80 @@
+//! Configs in the form of bayesianize.
+
+use fidgp::layer::SlotConfig;
+use fidgp::posterior::PosteriorConfig;
+use fidgp::weight::InducingConfig;
+use fidgp_zoo::{LayerKind, LayerPlan, ResnetConfig};
+
+const COMMON: &str = r#""whitened_u": true, "q_inducing": "diagonal", "learn_lamda": true, "init_lamda": 0.001,
+    "max_lamda": 0.03, "max_sd_u": 0.1, "cache_cholesky": true, "prior_sd": 0.5, "sqrt_width_scaling": true"#;
+
+fn with(inference: &str) -> String {
+    format!("{{\"inference\": {inference}, {COMMON}}}")
+}
+
+fn config(plan: &LayerPlan, path: &str, kind: LayerKind) -> Option<InducingConfig> {
+    match plan.slot_for(path, kind) {
+        SlotConfig::Inducing(config) => Some(*config),
+        SlotConfig::Dense => None,
+    }
+}
+
+#[test]
+fn settings_by_class_and_by_name() {
+    let json = with(
+        r#"{"Conv2d": {"inference": "inducing", "inducing_rows": 64, "inducing_cols": 128},
+            "Linear": {"inference": "inducing", "inducing_rows": 10, "inducing_cols": 128, "prior_sd": 2.0},
+            "layer4.1.conv2": {"inference": "inducing", "inducing_rows": 32, "inducing_cols": 16}}"#,
+    );
+    let plan = LayerPlan::from_bayesianize(&json).unwrap();
+    let conv = config(&plan, "layer1.0.conv1", LayerKind::Conv).unwrap();
+    assert_eq!((conv.inducing_rows, conv.inducing_cols, conv.posterior.clone()), (64, 128, PosteriorConfig::Diagonal));
+    assert_eq!((conv.init_lamda, conv.max_lamda, conv.max_sd_u, conv.prior_sd), (0.001, Some(0.03), Some(0.1), 0.5));
+    assert!((conv.jitter - 1e-4).abs() < 1e-12 && conv.sqrt_width_scaling && conv.whitened_u);
+    let fc = config(&plan, "fc", LayerKind::Linear).unwrap();
+    assert_eq!((fc.inducing_rows, fc.prior_sd), (10, 2.0));
+    let named = config(&plan, "layer4.1.conv2", LayerKind::Conv).unwrap();
+    assert_eq!((named.inducing_rows, named.inducing_cols), (32, 16));
+    plan.check(&ResnetConfig::cifar(10).geometry([32, 32])).unwrap();
+}
+
+#[test]
+fn one_method_for_all_and_only_the_key_layers() {
+    let json = r#"{"inference": "inducing", "inducing_rows": 8, "inducing_cols": 9, "q_inducing": "ensemble",
+        "ensemble_size": 5, "key_layers": ["layer2.1.conv1", "fc"]}"#;
+    let plan = LayerPlan::from_bayesianize(json).unwrap();
+    let conv = config(&plan, "layer2.1.conv1", LayerKind::Conv).unwrap();
+    assert_eq!((conv.inducing_cols, conv.posterior), (9, PosteriorConfig::Ensemble { members: 5 }));
+    assert!(config(&plan, "fc", LayerKind::Linear).is_some());
+    assert!(config(&plan, "layer1.0.conv1", LayerKind::Conv).is_none());
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (json, parts) in [
+        (
+            r#"{"inference": "inducing", "inducing_rows": 8, "inducing_cols": 8, "max_lambda": 0.1}"#,
+            vec!["max_lambda", "`max_lamda`"],
+        ),
+        (
+            r#"{"inference": {"Conv2d": {"inference": "inducing", "inducing_row": 8}}}"#,
+            vec!["inducing_row", "`inducing_rows`"],
+        ),
+        (r#"{"inference": "inducing", "inducing_rows": 8}"#, vec!["inducing_cols", "missing"]),
+        (r#"{"inference": "ffg", "max_sd_u": 0.1}"#, vec!["ffg", "\"inducing\""]),
+        (r#"{"inference": "inducing", "inducing_rows": "8", "inducing_cols": 8}"#, vec!["wrong type"]),
+        (
+            r#"{"inference": "inducing", "inducing_rows": 8, "inducing_cols": 8, "q_inducing": "laplace"}"#,
+            vec!["laplace", "ensemble"],
+        ),
+        (
+            r#"{"inference": "inducing", "inducing_rows": 8, "inducing_cols": 8, "key_layers": 4}"#,
+            vec!["key_layers", "list"],
+        ),
+        (r"{}", vec!["inference", "missing"]),
+        ("[", vec!["JSON"]),
+    ] {
+        let error = LayerPlan::from_bayesianize(json).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{json}: {error}");
+    }
+}
