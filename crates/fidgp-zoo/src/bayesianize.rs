@@ -16,7 +16,7 @@ use crate::nearest::nearest;
 use crate::{Error, LayerKind, LayerPlan, Result, Rule, RuleSlot};
 
 /// Every key a config may have, `inference` and `key_layers` apart.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 13] = [
     "inducing_rows",
     "inducing_cols",
     "whitened_u",
@@ -26,7 +26,6 @@ const KEYS: [&str; 14] = [
     "init_lamda",
     "max_lamda",
     "max_sd_u",
-    "init_sd",
     "cache_cholesky",
     "prior_sd",
     "sqrt_width_scaling",
@@ -46,7 +45,6 @@ struct Settings {
     init_lamda: f64,
     max_lamda: Option<f64>,
     max_sd_u: Option<f64>,
-    init_sd: f64,
     prior_sd: f64,
     sqrt_width_scaling: bool,
 }
@@ -63,7 +61,6 @@ impl Default for Settings {
             init_lamda: 1e-4,
             max_lamda: None,
             max_sd_u: None,
-            init_sd: 1e-3,
             prior_sd: 1.0,
             sqrt_width_scaling: false,
         }
@@ -86,7 +83,6 @@ impl LayerPlan {
             )
         })?;
         let key_layers = common.remove("key_layers");
-        check_keys(&common)?;
         let mut rules = match inference {
             Value::Object(layers) => by_layer(&layers, &common)?,
             method => vec![Rule { layers: "*".to_owned(), kind: None, slot: slot(&method, &common)? }],
@@ -123,7 +119,6 @@ fn slot(value: &Value, common: &Map<String, Value>) -> Result<RuleSlot> {
         Value::Object(own) => settings.extend(own.clone()),
         method => _ = settings.insert("inference".to_owned(), method.clone()),
     }
-    check_keys(&settings)?;
     match settings.get("inference").and_then(Value::as_str).map(str::to_lowercase).as_deref() {
         Some("inducing") => Ok(RuleSlot::Inducing(Box::new(inducing(settings)?))),
         Some("deterministic" | "none") => Ok(RuleSlot::Dense),
@@ -135,6 +130,7 @@ fn slot(value: &Value, common: &Map<String, Value>) -> Result<RuleSlot> {
 }
 
 fn inducing(settings: Map<String, Value>) -> Result<InducingConfig> {
+    check_keys(&settings)?;
     let wrong = |error: serde_json::Error| Error::setting("bayesianize config", error, "has a value of the wrong type");
     let s: Settings = serde_json::from_value(Value::Object(settings)).map_err(wrong)?;
     let size = |name: &str, size: Option<i64>| {
@@ -143,9 +139,10 @@ fn inducing(settings: Map<String, Value>) -> Result<InducingConfig> {
     Ok(InducingConfig {
         inducing_rows: size("inducing_rows", s.inducing_rows)?,
         inducing_cols: size("inducing_cols", s.inducing_cols)?,
+        cap_inducing: false,
         posterior: posterior(&s)?,
         whitened_u: s.whitened_u,
-        init_sd_u: s.init_sd,
+        init_sd_u: 1e-3,
         max_sd_u: s.max_sd_u,
         init_lamda: s.init_lamda,
         max_lamda: s.max_lamda,

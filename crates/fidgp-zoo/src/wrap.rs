@@ -17,16 +17,21 @@ use crate::{Error, Result};
 const MOMENTUM: f64 = 0.1;
 
 /// Starts every weight of a wrapped network at the trained tensors: Bayesian weights at the best fit of their rank, all
-/// others as they are. `dense` has the plain network's names, as `VarStore::variables` gives them.
+/// others as they are. `dense` has the plain network's names: its `VarStore::variables`, or a file's tensors.
 ///
 /// # Errors
 /// When a tensor is missing, has another shape, or cannot be fitted; then nothing is changed.
-pub fn start_network(network: &dyn Network, store: &VarStore, dense: &HashMap<String, Tensor>) -> Result<StartReport> {
+pub fn start_network(
+    network: &dyn Network,
+    store: &VarStore,
+    dense: impl IntoIterator<Item = (String, Tensor)>,
+) -> Result<StartReport> {
+    let dense: HashMap<_, _> = dense.into_iter().collect();
     let bayesian = network.inducing();
     let plain = plain_variables(store, &bayesian);
-    check(&plain, &bayesian, dense)?;
+    check(&plain, &bayesian, &dense)?;
     let before: Vec<_> = store.variables().into_values().map(|variable| (variable.copy(), variable)).collect();
-    let started = start_all(&bayesian, &plain, dense);
+    let started = start_all(&bayesian, &plain, &dense);
     if started.is_err() {
         tch::no_grad(|| before.into_iter().for_each(|(value, mut variable)| variable.copy_(&value)));
     }
@@ -102,7 +107,9 @@ pub fn reestimate_batch_norm(
     let averaged = tch::no_grad(|| averages(network, &statistics, batches));
     let values = averaged.as_ref().map_or(&before, |(averages, _)| averages);
     tch::no_grad(|| {
-        statistics.iter().zip(values).for_each(|(statistic, value)| statistic.shallow_clone().copy_(value))
+        for (statistic, value) in statistics.iter().zip(values) {
+            statistic.shallow_clone().copy_(value);
+        }
     });
     averaged.map(|(_, count)| count)
 }
@@ -116,7 +123,9 @@ fn averages(
     let mut averages: Vec<_> = statistics.iter().map(|t| t.zeros_like().to_kind(Kind::Double)).collect();
     let mut count = 0;
     for batch in batches {
-        statistics.iter().for_each(|statistic| _ = statistic.shallow_clone().zero_());
+        for statistic in statistics {
+            _ = statistic.shallow_clone().zero_();
+        }
         _ = network.forward(&batch, &mut Pass::mean(&network.inducing(), &factors, Mode::Train)?)?;
         count += 1;
         for (average, statistic) in averages.iter_mut().zip(statistics) {

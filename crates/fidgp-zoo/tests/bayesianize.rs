@@ -61,7 +61,7 @@ fn mistakes_are_named() {
             vec!["inducing_row", "`inducing_rows`"],
         ),
         (r#"{"inference": "inducing", "inducing_rows": 8}"#, vec!["inducing_cols", "missing"]),
-        (r#"{"inference": "ffg", "max_sd_u": 0.1}"#, vec!["ffg", "\"inducing\""]),
+        (r#"{"inference": "ffg", "max_sd": 0.1}"#, vec!["ffg", "\"inducing\""]),
         (r#"{"inference": "inducing", "inducing_rows": "8", "inducing_cols": 8}"#, vec!["wrong type"]),
         (
             r#"{"inference": "inducing", "inducing_rows": 8, "inducing_cols": 8, "q_inducing": "laplace"}"#,

@@ -132,7 +132,7 @@ fn with_enough_inducing_points_the_wrapped_network_gives_the_same_logits() {
         let mut wrapped_store = store(kind);
         let wrapped = SMALL.init(&wrapped_store.root(), &LayerPlan::all(sized(288, 288)), Key::new(7)).unwrap();
         convert(&mut wrapped_store, kind);
-        let report = start_network(&wrapped, &wrapped_store, &dense.variables()).unwrap();
+        let report = start_network(&wrapped, &wrapped_store, dense.variables()).unwrap();
         assert_eq!((report.layers.len(), report.copied), (21, 80));
         let x = normal(9, &[4, 3, 8, 8]).to_kind(kind);
         let error = difference(&mean_logits(&wrapped, &x), &mean_logits(&*network, &x));
@@ -149,11 +149,11 @@ fn a_failed_start_changes_nothing() {
     let before: Vec<_> = wrapped_store.variables().into_iter().map(|(name, value)| (name, value.copy())).collect();
     let mut incomplete = dense.variables();
     incomplete.remove("layer2.0.bn1.weight");
-    let error = start_network(&wrapped, &wrapped_store, &incomplete).unwrap_err().to_string();
+    let error = start_network(&wrapped, &wrapped_store, incomplete).unwrap_err().to_string();
     assert!(error.contains("layer2.0.bn1.weight"), "{error}");
     let mut damaged = dense.variables();
     damaged.insert("fc.bias".into(), Tensor::from_slice(&[f32::NAN; 5]));
-    assert!(start_network(&wrapped, &wrapped_store, &damaged).is_err());
+    assert!(start_network(&wrapped, &wrapped_store, damaged).is_err());
     let after = wrapped_store.variables();
     assert!(before.iter().all(|(name, value)| after[name] == *value));
 }
