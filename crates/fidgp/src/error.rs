@@ -68,6 +68,15 @@ impl Error {
         Self::Setting { setting: setting.into(), value: value.to_string(), advice: advice.into() }
     }
 
+    /// The same error, with the layer it belongs to in front of the setting.
+    #[must_use]
+    pub(crate) fn of(self, layer: &str) -> Self {
+        match self {
+            Self::Setting { setting, value, advice } => Self::Setting { setting: format!("{layer}: {setting}"), value, advice },
+            other => other,
+        }
+    }
+
     /// A tensor of the wrong shape.
     pub fn shape(what: impl Into<String>, found: &[i64], expected: impl Into<String>) -> Self {
         Self::Shape { what: what.into(), found: found.to_vec(), expected: expected.into() }

@@ -128,10 +128,11 @@ impl Posterior {
             _ => vec![rows, cols],
         };
         let mean = key.fold("inducing_mean").normal(&mean_shape, Kind::Double, path.device());
+        Bounded::raw_of(&format!("{name}: init_sd_u"), *init_sd, *max_sd, *bound)?; // before roots are taken of it
         let Deviation { shape, init, max } = family.deviation((rows, cols), *init_sd, *max_sd);
         let raw = Bounded::raw_of(&format!("{name}: init_sd_u"), init, max, *bound)?;
         Ok(Self {
-            family: Family::init(path, family, (rows, cols), key)?,
+            family: Family::init(path, family, (rows, cols), key).map_err(|error| error.of(&name))?,
             whitened: *whitened,
             mean: path.var_copy("inducing_mean", &mean),
             sd: Bounded { raw: path.var("_inducing_sd", &shape, tch::nn::Init::Const(raw)), max, map: *bound },

@@ -25,14 +25,16 @@ impl<'a> Draws<'a> {
     /// Factorises the network once.
     ///
     /// # Errors
-    /// When K is zero or a covariance cannot be factorised.
+    /// When K is zero, a parameter is not finite, or a covariance cannot be factorised; the error names the layer.
     pub fn new(network: &'a dyn Network, count: u64, key: Key) -> Result<Self> {
         if count == 0 {
             return Err(Error::setting("draws", 0, "prediction needs at least one draw"));
         }
         let weights = network.inducing();
         let count = if weights.is_empty() { 1 } else { count };
-        Ok(Self { network, factors: Factors::of(&weights, Check::Now)?, key, compute: None, count })
+        let factors = Factors::of(&weights, Check::Now)?;
+        tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(factors.get(&weight.name)?)))?;
+        Ok(Self { network, factors, key, compute: None, count })
     }
 
     /// Outputs of draw k for every batch, in evaluation mode and without gradients.
@@ -73,13 +75,17 @@ pub struct Classified {
 /// batches of `[n_i, ..]`, labels `[N]` → fields of N rows
 ///
 /// # Errors
-/// When a batch does not fit the network.
+/// When there is no batch, a batch does not fit the network, or the labels do not fit the inputs.
 pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> Result<Classified> {
+    let offsets = offsets(batches)?;
+    let rows = batches.iter().map(|batch| batch.size()[0]).sum::<i64>();
+    if let Some(labels) = labels.filter(|labels| labels.size() != [rows]) {
+        return Err(Error::shape("labels", &labels.size(), format!("[{rows}], one label for each input")));
+    }
     let k = draws.count as f64;
     let mut probs: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
     let mut entropies: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
     let mut nlls: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
-    let offsets = offsets(batches);
     for draw in 0..draws.count {
         draws.outputs(draw, batches, |index, logits| {
             let log_p = logits.to_kind(Kind::Float).log_softmax(-1, Kind::Float);
@@ -88,7 +94,7 @@ pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> R
             add(&mut probs[index], p / k);
             if let Some(labels) = labels {
                 let part = labels.narrow(0, offsets[index], batches[index].size()[0]).to_device(log_p.device());
-                add(&mut nlls[index], log_p.gather(-1, &part.unsqueeze(-1), false).squeeze_dim(-1) * (-1.0 / k));
+                add(&mut nlls[index], log_p.f_gather(-1, &part.unsqueeze(-1), false)?.squeeze_dim(-1) * (-1.0 / k));
             }
             Ok(())
         })?;
@@ -100,8 +106,15 @@ pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> R
     Ok(Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll })
 }
 
-fn offsets(batches: &[Tensor]) -> Vec<i64> {
-    batches.iter().scan(0, |next, batch| Some(std::mem::replace(next, *next + batch.size()[0]))).collect()
+/// The row at which each batch starts.
+fn offsets(batches: &[Tensor]) -> Result<Vec<i64>> {
+    if batches.is_empty() {
+        return Err(Error::setting("batches", 0, "prediction needs at least one batch of inputs"));
+    }
+    if batches.iter().any(|batch| batch.dim() == 0) {
+        return Err(Error::shape("batch", &[], "[N, ..]"));
+    }
+    Ok(batches.iter().scan(0, |next, batch| Some(std::mem::replace(next, *next + batch.size()[0]))).collect())
 }
 
 fn add(slot: &mut Option<Tensor>, term: Tensor) {
@@ -148,8 +161,9 @@ impl Regressed {
 /// batches of `[n_i, features]` → `[K, N]`
 ///
 /// # Errors
-/// When a batch does not fit the network.
+/// When there is no batch, or one does not fit the network.
 pub fn regress(draws: &Draws, likelihood: &Gaussian, batches: &[Tensor]) -> Result<Regressed> {
+    offsets(batches)?;
     let mut means = Vec::new();
     let mut noise = Vec::new();
     for draw in 0..draws.count {

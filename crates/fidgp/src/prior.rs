@@ -50,7 +50,7 @@ impl KroneckerPrior {
             return Err(Error::setting(format!("{name}: inducing size"), found, "needs at least one row and one column"));
         }
         if d_init <= 0.0 || !d_init.is_finite() {
-            return Err(Error::setting(format!("{name}: d_init"), d_init, "must be greater than 0"));
+            return Err(Error::setting(format!("{name}: init_d"), d_init, "must be greater than 0"));
         }
         let z = |label: &str, inducing: i64, width: i64| {
             let z = key.fold(label).normal(&[inducing, width], Kind::Double, path.device()) / (inducing as f64).sqrt();

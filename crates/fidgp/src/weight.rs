@@ -6,7 +6,7 @@ use tch::Tensor;
 
 use crate::conditional::{self, Conditional, ConditionalKl, MatheronNoise, NoiseOn};
 use crate::distribution::{BoundMap, Bounded};
-use crate::linalg::{Check, Jitter};
+use crate::linalg::{Check, Jitter, check_finite};
 use crate::posterior::{InducingNoise, Posterior, PosteriorConfig, PosteriorOptions};
 use crate::prior::{self, Grams, KroneckerPrior, PriorFactors, Sizes, layer_name};
 use crate::{Error, Key, Result};
@@ -101,6 +101,9 @@ impl InducingConfig {
         }
         if self.jitter < 0.0 || !self.jitter.is_finite() {
             return wrong("jitter", &self.jitter, "must be 0 or greater; 1e-5 is usual");
+        }
+        if self.lamda_penalty < 0.0 || !self.lamda_penalty.is_finite() {
+            return wrong("lamda_penalty", &self.lamda_penalty, "must be 0 (no penalty) or greater");
         }
         if self.conditional == Conditional::Matheron && self.noise == NoiseOn::Outputs {
             return wrong("noise", &"outputs", "Matheron noise is correlated between weights; use conditional = \"reparam\"");
@@ -253,6 +256,24 @@ impl InducingWeight {
     /// `σ_p E[W|U]` at the centre of q(U). `[d_out, d_in]`
     pub fn mean(&self, prior: &PriorFactors) -> Tensor {
         conditional::mean(prior, &self.posterior.centre(prior)) * self.prior_scale()
+    }
+
+    /// Fails on the first parameter that holds NaN or infinity; a flow's show in the value it gives the mean.
+    pub(crate) fn check_finite(&self, prior: &PriorFactors) -> Result<()> {
+        let KroneckerPrior { z_row, z_col, d_row_raw, d_col_raw, .. } = &self.prior;
+        let (mean, sd, lambda) = (&self.posterior.mean, &self.posterior.sd.raw, &self.conditional_scale.raw);
+        let named = [
+            ("z_row", z_row),
+            ("z_col", z_col),
+            ("_d_row", d_row_raw),
+            ("_d_col", d_col_raw),
+            ("inducing_mean", mean),
+            ("_inducing_sd", sd),
+            ("_lamda", lambda),
+            ("centre of q(U)", &self.posterior.centre(prior)),
+        ];
+        let advice = "Predict from an earlier checkpoint";
+        named.iter().try_for_each(|(what, tensor)| check_finite(&format!("{}.{what}", self.name), tensor, advice))
     }
 
     fn kl_conditional(&self, prior: &PriorFactors, lambda: &Tensor) -> Tensor {

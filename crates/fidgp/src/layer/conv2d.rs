@@ -70,6 +70,11 @@ impl Conv2dConfig {
     }
 
     fn check(&self, name: &str) -> Result<()> {
+        let [stride, kernel, dilation] = [self.stride, self.kernel, self.dilation].map(|[h, w]| h.min(w));
+        let sizes = [("in_channels", self.in_channels), ("out_channels", self.out_channels)];
+        super::at_least(1, name, &sizes)?;
+        super::at_least(1, name, &[("kernel", kernel), ("stride", stride), ("dilation", dilation)])?;
+        super::at_least(0, name, &[("padding", self.padding[0].min(self.padding[1]))])?;
         let divides = self.groups >= 1 && self.in_channels % self.groups == 0 && self.out_channels % self.groups == 0;
         if divides {
             return Ok(());
@@ -103,18 +108,18 @@ impl Conv2d {
     /// `[N, in, H, W]` → `[N, out, H', W']`
     ///
     /// # Errors
-    /// When the input has other channels, or the pass did not draw this layer.
+    /// When the input has other channels or another type, is smaller than the kernel, or was not drawn by the pass.
     pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
         let name = self.slot.name();
         if x.dim() != 4 || x.size()[1] != self.config.in_channels {
             return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[N, {}, H, W]", self.config.in_channels)));
         }
         let y = match &self.slot {
-            Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass),
+            Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
-                Drawn::Weight(w) => self.apply(x, w, pass),
+                Drawn::Weight(w) => self.apply(x, w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, mean, pass);
+                    let y = self.apply(x, mean, pass)?;
                     let noise = pass.output_noise(name, &y)?;
                     y + noise * (scale * self.patch_energy(x).sqrt())
                 }
@@ -125,17 +130,17 @@ impl Conv2d {
     }
 
     /// Convolves with a weight matrix whose last column is the bias, if there is one.
-    fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Tensor {
+    fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Result<Tensor> {
         let columns = w.size()[1] - i64::from(self.config.bias);
         let kernel = w.narrow(1, 0, columns).reshape(self.config.weight_shape());
         let bias = self.config.bias.then(|| w.select(1, columns));
         self.convolve(x, &kernel, bias.as_ref(), pass)
     }
 
-    fn convolve(&self, x: &Tensor, kernel: &Tensor, bias: Option<&Tensor>, pass: &Pass) -> Tensor {
+    fn convolve(&self, x: &Tensor, kernel: &Tensor, bias: Option<&Tensor>, pass: &Pass) -> Result<Tensor> {
         let Conv2dConfig { stride, padding, dilation, groups, .. } = &self.config;
         let bias = bias.map(|bias| pass.cast(bias));
-        pass.cast(x).conv2d(&pass.cast(kernel), bias.as_ref(), stride, padding, dilation, *groups)
+        Ok(pass.cast(x).f_conv2d(&pass.cast(kernel), bias.as_ref(), stride, padding, dilation, *groups)?)
     }
 
     /// `x² * 1 + b`: the squared norm of every output's patch, the bias column's 1 included. `[N, out, H', W']`, or

@@ -24,8 +24,10 @@ impl Linear {
     /// A layer with its weight under `path`.
     ///
     /// # Errors
-    /// When a setting of the slot is out of range.
+    /// When a width is zero or a setting of the slot is out of range.
     pub fn init(path: &Path, in_features: i64, out_features: i64, bias: bool, slot: &SlotConfig, key: Key) -> Result<Self> {
+        let name = crate::prior::layer_name(path);
+        super::at_least(1, &name, &[("in_features", in_features), ("out_features", out_features)])?;
         let slot = Slot::init(path, &[out_features, in_features], bias, DenseStart::Uniform, slot, key)?;
         Ok(Self { slot, in_features, bias })
     }
@@ -34,18 +36,18 @@ impl Linear {
     /// `[N, in_features]` → `[N, out_features]`
     ///
     /// # Errors
-    /// When the input has another width, or the pass did not draw this layer.
+    /// When the input has another width or type, or the pass did not draw this layer.
     pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
         let name = self.slot.name();
         if x.size().last() != Some(&self.in_features) {
             return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[.., {}]", self.in_features)));
         }
         let y = match &self.slot {
-            Slot::Dense(dense) => linear(x, &dense.weight, dense.bias.as_ref(), pass),
+            Slot::Dense(dense) => linear(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
-                Drawn::Weight(w) => self.apply(x, w, pass),
+                Drawn::Weight(w) => self.apply(x, w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, mean, pass);
+                    let y = self.apply(x, mean, pass)?;
                     let variance = x.square().sum_dim_intlist(-1, true, x.kind()) + f64::from(u8::from(self.bias));
                     let noise = pass.output_noise(name, &y)?;
                     y + noise * (scale * (variance + VARIANCE_FLOOR).sqrt())
@@ -57,7 +59,7 @@ impl Linear {
     }
 
     /// The linear map of a weight matrix whose last column is the bias, if there is one.
-    fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Tensor {
+    fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Result<Tensor> {
         if self.bias {
             linear(x, &w.narrow(1, 0, self.in_features), Some(&w.select(1, self.in_features)), pass)
         } else {
@@ -66,6 +68,6 @@ impl Linear {
     }
 }
 
-fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, pass: &Pass) -> Tensor {
-    pass.cast(x).linear(&pass.cast(weight), bias.map(|bias| pass.cast(bias)))
+fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, pass: &Pass) -> Result<Tensor> {
+    Ok(pass.cast(x).f_linear(&pass.cast(weight), bias.map(|bias| pass.cast(bias)))?)
 }

@@ -14,7 +14,7 @@ pub use slot::{DenseStart, DenseWeight, Slot, SlotConfig};
 
 use tch::Tensor;
 
-use crate::Result;
+use crate::{Error, Result};
 use crate::weight::InducingWeight;
 
 /// A network of our layers.
@@ -31,5 +31,13 @@ pub trait Network: std::fmt::Debug + Send {
     /// The Bayesian weights among them.
     fn inducing(&self) -> Vec<&InducingWeight> {
         self.slots().into_iter().filter_map(Slot::inducing).collect()
+    }
+}
+
+/// Fails on the first size of a layer that is below its least value.
+fn at_least(least: i64, layer: &str, sizes: &[(&str, i64)]) -> Result<()> {
+    match sizes.iter().find(|(_, size)| *size < least) {
+        Some((what, size)) => Err(Error::setting(format!("{layer}: {what}"), size, format!("must be {least} or greater"))),
+        None => Ok(()),
     }
 }
