@@ -1,0 +1,107 @@
+//! Prediction with K draws against the same computed from all draws at once.
+
+use fidgp::Key;
+use fidgp::conditional::NoiseOn;
+use fidgp::layer::{Mode, Network, Pass, SlotConfig};
+use fidgp::objective::{Gaussian, NoiseConfig};
+use fidgp::predict::{Draws, classify, regress};
+use tch::nn::VarStore;
+use tch::{Kind, Tensor};
+
+use crate::common::{Net, config, gap, inducing, moved, normal, reparam, scalar, store};
+
+fn net(outputs: i64, slot: &SlotConfig) -> (VarStore, Net) {
+    let store = store(Kind::Double);
+    let net = Net::init(&store, [3, 4, outputs], slot, Key::new(140)).unwrap();
+    moved(&store, 0.5, Key::new(141));
+    (store, net)
+}
+
+fn batches() -> [Tensor; 2] {
+    [normal(Key::new(142), &[4, 3]), normal(Key::new(143), &[2, 3])]
+}
+
+/// Outputs of all draws, each batch with its own noise. `[K, N, outputs]`
+fn stacked(net: &Net, count: u64, key: Key) -> Tensor {
+    let factors = net.factors();
+    let draw = |k: u64| {
+        let mut pass = Pass::draw(&net.inducing(), &factors, Mode::Eval, key.at(k)).unwrap();
+        let output = |(i, batch): (u64, &Tensor)| {
+            pass.set_noise(key.at(k).at(i));
+            net.forward(batch, &mut pass).unwrap()
+        };
+        Tensor::cat(&(0..).zip(&batches()).map(output).collect::<Vec<_>>(), 0)
+    };
+    tch::no_grad(|| Tensor::stack(&(0..count).map(draw).collect::<Vec<_>>(), 0))
+}
+
+fn entropy(p: &Tensor) -> Tensor {
+    -(p * p.log()).sum_dim_intlist(-1, false, None)
+}
+
+#[test]
+fn streamed_classes_are_the_stacked_ones() {
+    for config in [config(), reparam(NoiseOn::Outputs)] {
+        let (_store, net) = net(3, &inducing(&config));
+        let labels = Tensor::from_slice(&[0_i64, 1, 2, 0, 1, 2]);
+        let found = classify(&Draws::new(&net, 5, Key::new(144)).unwrap(), &batches(), Some(&labels)).unwrap();
+        let p = stacked(&net, 5, Key::new(144)).softmax(-1, None);
+        let mean = p.mean_dim(0, false, None);
+        let aleatoric = entropy(&p).mean_dim(0, false, None);
+        let index = labels.view([1, -1, 1]).expand([5, 6, 1], false);
+        let nll = -p.gather(-1, &index, false).log().mean_dim(0, false, None).squeeze_dim(-1);
+        let close = |a: &Tensor, b: &Tensor| gap(&a.to_kind(Kind::Double), b) < 1e-6; // softmax runs in f32
+        assert!(close(&found.probs, &mean));
+        assert!(close(&found.total, &entropy(&mean)));
+        assert!(close(&found.aleatoric, &aleatoric));
+        assert!(close(&found.epistemic, &(entropy(&mean) - aleatoric)));
+        assert!(close(&found.mean_nll.unwrap(), &nll));
+        assert!(scalar(&found.epistemic.min().to_kind(Kind::Double)) >= 0.0);
+        assert!(scalar(&found.epistemic.max().to_kind(Kind::Double)) > 1e-3);
+    }
+}
+
+#[test]
+fn streamed_regression_is_the_stacked_one_and_follows_the_law_of_total_variance() {
+    let (store, net) = net(2, &inducing(&config()));
+    let likelihood = Gaussian::init(&store.root(), NoiseConfig::Predicted).unwrap();
+    let found = regress(&Draws::new(&net, 5, Key::new(145)).unwrap(), &likelihood, &batches()).unwrap();
+    let outputs = stacked(&net, 5, Key::new(145));
+    let (means, noise) = (outputs.select(-1, 0), (outputs.select(-1, 1).softplus() + 1e-3).square());
+    assert!(gap(&found.means, &means) < 1e-12 && gap(&found.noise, &noise) < 1e-12);
+    assert!(gap(&found.mean(), &means.mean_dim(0, false, None)) < 1e-12);
+    // Var y = E Var(y|w) + Var E(y|w), the left side from second moments of the equal mixture
+    let second = (means.square() + noise).mean_dim(0, false, None);
+    let total = second - means.mean_dim(0, false, None).square();
+    assert!(gap(&(found.aleatoric() + found.epistemic()), &total) < 1e-12);
+    assert!(scalar(&found.epistemic().min()) > 0.0);
+}
+
+#[test]
+fn one_draw_has_no_epistemic_part() {
+    let (store, net) = net(3, &inducing(&config()));
+    let draws = Draws::new(&net, 1, Key::new(146)).unwrap();
+    let classified = classify(&draws, &batches(), None).unwrap();
+    assert!(scalar(&classified.epistemic.max().to_kind(Kind::Double)) < 1e-6); // rounding of f32
+    assert!(classified.mean_nll.is_none());
+    let likelihood = Gaussian::init(&store.root(), NoiseConfig::Fixed { sd: 0.1 }).unwrap();
+    assert!(scalar(&regress(&draws, &likelihood, &batches()).unwrap().epistemic().max()) < 1e-300);
+}
+
+#[test]
+fn a_plain_network_is_run_once() {
+    let (store, net) = net(3, &SlotConfig::Dense);
+    let draws = Draws::new(&net, 8, Key::new(147)).unwrap();
+    assert_eq!(draws.count, 1);
+    let likelihood = Gaussian::init(&store.root(), NoiseConfig::Fixed { sd: 0.1 }).unwrap();
+    assert_eq!(regress(&draws, &likelihood, &batches()).unwrap().means.size(), [1, 6]);
+}
+
+#[test]
+fn how_the_data_are_cut_into_batches_does_not_matter_when_weights_are_drawn() {
+    let (_store, net) = net(3, &inducing(&config()));
+    let draws = Draws::new(&net, 4, Key::new(148)).unwrap();
+    let cut = classify(&draws, &batches(), None).unwrap();
+    let whole = classify(&draws, &[Tensor::cat(&batches(), 0)], None).unwrap();
+    assert!(gap(&cut.probs, &whole.probs) < 1e-6 && gap(&cut.epistemic, &whole.epistemic) < 1e-6);
+}
