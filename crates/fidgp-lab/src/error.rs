@@ -94,6 +94,9 @@ pub enum LabError {
     /// The report could not be made.
     #[error(transparent)]
     Report(#[from] crate::report::ReportError),
+    /// A golden file could not be read.
+    #[error(transparent)]
+    Verify(#[from] crate::verify::VerifyError),
     /// libtorch refused an operation.
     #[error("libtorch: {0}")]
     Torch(#[from] tch::TchError),

@@ -13,5 +13,6 @@ pub mod record;
 pub mod report;
 pub mod source;
 pub mod train;
+pub mod verify;
 
 pub use error::{LabError, Result};
