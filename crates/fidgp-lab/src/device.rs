@@ -20,6 +20,9 @@ pub fn prepare() -> CudaLibrary {
 pub fn choose(name: &str) -> Result<Device> {
     let library = prepare();
     let devices = tch::Cuda::device_count();
+    if devices > 0 {
+        tch::Cuda::cudnn_set_benchmark(true); // shapes repeat from step to step: let cuDNN find its fastest kernels once
+    }
     let cuda = |index: i64| {
         if index < devices {
             Ok(Device::Cuda(index as usize))

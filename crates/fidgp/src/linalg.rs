@@ -44,14 +44,15 @@ pub struct Named {
     pub value: Tensor,
 }
 
-/// Lower Cholesky factors of jittered matrices, one batched call for each size that occurs.
+/// Lower Cholesky factors of jittered matrices, one batched call for each size (and kind) that occurs.
 ///
 /// # Errors
 /// [`Error::Cholesky`] names the matrix that resists every jitter, [`Error::NonFinite`] the one that holds NaN.
 pub fn cholesky(matrices: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
-    let mut by_size: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    let mut by_size: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
     for (index, matrix) in matrices.iter().enumerate() {
-        by_size.entry(square_size(matrix)?).or_default().push(index);
+        let double = matrix.value.kind() == Kind::Double;
+        by_size.entry((square_size(matrix)?, double)).or_default().push(index);
     }
     let mut factors: Vec<Option<Tensor>> = matrices.iter().map(|_| None).collect();
     for indices in by_size.values() {

@@ -162,6 +162,9 @@ impl Posterior {
                 }
             }
             Family::Flow(flow) => {
+                if let Some((mean, sd)) = flow.push_gaussian(&self.mean, &sd).filter(|_| self.whitened) {
+                    return InducingDraw { kl: kl_to_standard_normal(&mean, &sd), whitened: mean + sd * &noise.epsilon };
+                }
                 let v0 = &self.mean + &sd * &noise.epsilon;
                 let Flowed { value, log_det } = flow.forward(&v0, noise.dropout);
                 let log_q = normal_log_density_from_noise(&noise.epsilon, &sd) - log_det.sum(log_det.kind());

@@ -137,7 +137,7 @@ pub fn factors(priors: &[&KroneckerPrior], jitter: Jitter, grams: Grams, check: 
     for prior in priors {
         let (d_row, d_col) = prior.d();
         let named = |label: &str, value: Tensor| Named { name: format!("{}.{label}", prior.name), value };
-        let (gram_row, gram_col) = (prior.z_row.matmul(&prior.z_row.mt()), prior.z_col.matmul(&prior.z_col.mt()));
+        let (gram_row, gram_col) = (gram(&prior.z_row), gram(&prior.z_col));
         matrices.push(named("K_row", &gram_row + d_row.square().diag(0)));
         matrices.push(named("K_col", &gram_col + d_col.square().diag(0)));
         if grams == Grams::Factored {
@@ -146,7 +146,8 @@ pub fn factors(priors: &[&KroneckerPrior], jitter: Jitter, grams: Grams, check: 
         }
     }
     let mut lower = linalg::cholesky(&matrices, jitter, check)?.into_iter();
-    let mut next = || lower.next().expect("one factor for each matrix");
+    let kind = priors.first().map_or(Kind::Float, |prior| prior.z_row.kind());
+    let mut next = || lower.next().expect("one factor for each matrix").to_kind(kind);
     Ok(priors
         .iter()
         .map(|prior| {
@@ -166,6 +167,14 @@ pub fn factors(priors: &[&KroneckerPrior], jitter: Jitter, grams: Grams, check: 
             }
         })
         .collect())
+}
+
+/// `Z Zᵀ`. With as many inducing points as dimensions or more it is singular but for the jitter, or close to it, and in
+/// f32 the product's rounding would drown the jitter: then it is formed, and factorised, in f64. Such Z are small.
+fn gram(z: &Tensor) -> Tensor {
+    let (points, width) = size2(z);
+    let z = if points >= width { z.to_kind(Kind::Double) } else { z.shallow_clone() };
+    z.matmul(&z.mt())
 }
 
 impl PriorFactors {

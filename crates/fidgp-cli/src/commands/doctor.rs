@@ -12,7 +12,7 @@ use super::Outcome;
 
 pub fn run(cuda: &CudaLibrary) -> Outcome {
     let mut healthy = true;
-    let mut line = |name: &str, value: String| println!("{name:14} {value}");
+    let line = |name: &str, value: String| println!("{name:14} {value}");
     line("fidgp", env!("CARGO_PKG_VERSION").to_owned());
     line("engine", format!("{ENGINE} through tch 0.24"));
     line("libtorch", fidgp_cuda::linked_libtorch().map_or("not found in this process".to_owned(), |path| path.display().to_string()));

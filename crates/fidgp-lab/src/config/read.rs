@@ -49,7 +49,8 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     for change in overrides {
         set(&mut table, &change.key, change.value.clone())?;
     }
-    complete_posterior(&mut table);
+    let method_is_overridden = overrides.iter().any(|change| change.key == "method");
+    fit_to_method(&mut table, method_is_overridden);
     let config: RunConfig = Value::Table(table.clone()).try_into().map_err(|error: toml::de::Error| explain(&error, text))?;
     config.check()?;
     Ok(config)
@@ -68,10 +69,18 @@ fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
     }
 }
 
-/// FFG-U is the diagonal family: it need not be written twice.
-fn complete_posterior(table: &mut Table) {
-    let is_ffgu = table.get("method").and_then(Value::as_str) == Some("ffgu");
-    if let (true, Some(Value::Table(inducing))) = (is_ffgu, table.get_mut("inducing")) {
+/// What the method says about the `[inducing]` section: FFG-U is the diagonal family, which need not be written twice;
+/// and a config for one method serves another with `--set method=…`, the section being adapted.
+fn fit_to_method(table: &mut Table, overridden: bool) {
+    let method = table.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if overridden && method == "deterministic" {
+        table.remove("inducing");
+    }
+    let Some(Value::Table(inducing)) = table.get_mut("inducing") else { return };
+    if overridden {
+        inducing.remove("posterior");
+    }
+    if method == "ffgu" {
         let diagonal = Table::from_iter([("family".to_owned(), Value::String("diagonal".to_owned()))]);
         inducing.entry("posterior").or_insert(Value::Table(diagonal));
     }

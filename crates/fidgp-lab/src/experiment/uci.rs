@@ -25,7 +25,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let uci = Uci::read(&setting.data_root.join("uci"), name)?;
     let splits = if setting.splits.is_empty() { (0..uci.splits()).collect() } else { setting.splits.clone() };
     let watch = Mutex::new((watch, 0));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(setting.parallel.max(1)).build();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(setting.parallel.max(1)).start_handler(|_| tch::set_num_threads(1)).build();
     let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
     let started = Instant::now();
     let total = splits.len();

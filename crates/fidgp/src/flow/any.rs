@@ -76,6 +76,10 @@ impl Flow for AnyFlow {
         self.body.flow().inverse(y)
     }
 
+    fn push_gaussian(&self, mean: &Tensor, sd: &Tensor) -> Option<(Tensor, Tensor)> {
+        self.body.flow().push_gaussian(mean, sd)
+    }
+
     fn advance_spectral(&self) {
         self.body.flow().advance_spectral();
     }

@@ -63,15 +63,6 @@ impl DiagonalFlow {
         Ok(Self { raw_slope, shift })
     }
 
-    /// The law of g(x) for independent x ~ N(mean, sd²): N(s⊙mean + b, (s⊙sd)²), s = sigmoid(a). Returns its mean and
-    /// standard deviation, so that KL divergences of the flow posterior have a closed form.
-    ///
-    /// # Shapes
-    /// `mean, sd [.., rows, C]` → the same
-    pub fn push_gaussian(&self, mean: &Tensor, sd: &Tensor) -> (Tensor, Tensor) {
-        (self.slope() * mean + self.shift.unsqueeze(-2), self.slope() * sd)
-    }
-
     /// sigmoid(a). `[.., 1, C]`
     fn slope(&self) -> Tensor {
         self.raw_slope.sigmoid().unsqueeze(-2)
@@ -79,6 +70,11 @@ impl DiagonalFlow {
 }
 
 impl Flow for DiagonalFlow {
+    /// `N(m, s²)` becomes `N(sigmoid(a)⊙m + b, (sigmoid(a)⊙s)²)`.
+    fn push_gaussian(&self, mean: &Tensor, sd: &Tensor) -> Option<(Tensor, Tensor)> {
+        Some((self.slope() * mean + self.shift.unsqueeze(-2), self.slope() * sd))
+    }
+
     /// log|det J| = Σ log sigmoid(a), the same for every row.
     fn forward(&self, x: &Tensor, _dropout: Option<Key>) -> Flowed {
         let log_det = self.raw_slope.log_sigmoid().sum_dim_intlist([-1_i64].as_slice(), true, None); // [.., 1]

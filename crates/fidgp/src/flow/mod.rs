@@ -82,6 +82,15 @@ pub trait Flow: std::fmt::Debug + Send {
     /// `y [.., rows, C]` → `[.., rows, C]`
     fn inverse(&self, y: &Tensor) -> Option<Tensor>;
 
+    /// Mean and deviation of the flowed Gaussian, for a flow that keeps Gaussians Gaussian: its KL has a closed form.
+    ///
+    /// # Shapes
+    /// mean and sd `[.., rows, C]` → the same
+    fn push_gaussian(&self, mean: &Tensor, sd: &Tensor) -> Option<(Tensor, Tensor)> {
+        let _ = (mean, sd);
+        None
+    }
+
     /// One step of every power iteration. A training step calls it once, before its forward pass.
     fn advance_spectral(&self) {}
 

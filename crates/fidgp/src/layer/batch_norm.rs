@@ -24,8 +24,8 @@ impl BatchNorm {
         Self {
             weight: path.ones("weight", &[features]),
             bias: path.zeros("bias", &[features]),
-            running_mean: path.zeros_no_train("running_mean", &[features]),
-            running_var: path.ones_no_train("running_var", &[features]),
+            running_mean: path.add("running_mean", Tensor::zeros([features], (path.kind(), path.device())), false),
+            running_var: path.add("running_var", Tensor::ones([features], (path.kind(), path.device())), false),
         }
     }
 

@@ -89,7 +89,7 @@ fn a_pushed_gaussian_has_the_moments_of_pushed_samples() {
     let store = store();
     let flow = DiagonalConfig { slope: 0.3 }.init(&store.root(), 2, Key::new(1)).unwrap();
     let (mean, sd) = (normal(Key::new(2), &[1, 2]), normal(Key::new(3), &[1, 2]).abs());
-    let (pushed_mean, pushed_sd) = flow.push_gaussian(&mean, &sd);
+    let (pushed_mean, pushed_sd) = flow.push_gaussian(&mean, &sd).expect("a diagonal flow keeps Gaussians Gaussian");
     let unit = normal(Key::new(4), &[9, 2]);
     let expected = flow.forward(&(&mean + &sd * &unit), None).value;
     assert!(gap(&expected, &(pushed_mean + pushed_sd * unit)) < 1e-14);

@@ -12,6 +12,11 @@ use crate::common::{Oracle, assert_moments, config, factors, gap, log_det, norma
 const SHAPE: (i64, i64) = (4, 5);
 const DRAWS: i64 = 40_000;
 
+/// D as large as Z, so that a wrong term shows in the sampling error.
+fn noisy() -> InducingConfig {
+    InducingConfig { init_d: 1.0, ..config() }
+}
+
 /// The noise of many Matheron draws at once.
 fn many(factors: &PriorFactors, key: Key) -> MatheronNoise {
     let inducing = [DRAWS, factors.l_row.size()[0], factors.l_col.size()[0]];
@@ -71,8 +76,8 @@ fn merged_and_unmerged_matheron_are_one() {
 /// λ = 1 is the prior conditional; any other λ scales its covariance by λ².
 #[test]
 fn matheron_draws_have_the_oracles_moments() {
-    let over_complete = InducingConfig { inducing_rows: 6, inducing_cols: 7, ..config() };
-    for (config, seed) in [(config(), 10), (over_complete, 11)] {
+    let over_complete = InducingConfig { inducing_rows: 6, inducing_cols: 7, ..noisy() };
+    for (config, seed) in [(noisy(), 10), (over_complete, 11)] {
         let (_store, weight) = weight(SHAPE, &config, seed);
         // ZZᵀ is singular with more inducing values than weights: its factor needs a trace of jitter
         let prior = weight.prior.factors(Jitter { relative: 1e-10, escalations: 3 }, Grams::Factored).unwrap();
@@ -100,7 +105,7 @@ fn reparam_draws_are_isotropic_around_the_mean() {
 
 #[test]
 fn the_marginal_of_the_weight_is_standard_normal() {
-    let (_store, weight) = weight(SHAPE, &config(), 17);
+    let (_store, weight) = weight(SHAPE, &noisy(), 17);
     let prior = factors(&weight);
     let v = normal(Key::new(18), &[DRAWS, 3, 2]); // U ~ p(U)
     let draws = conditional::matheron(&prior, &v, &Tensor::from(1.0), &many(&prior, Key::new(19))).unwrap();
@@ -111,7 +116,7 @@ fn the_marginal_of_the_weight_is_standard_normal() {
 /// The prior draw of U inside Matheron's rule has the joint law of (W, U), not only its margins.
 #[test]
 fn matherons_prior_draw_has_the_joint_covariance() {
-    let (_store, weight) = weight(SHAPE, &config(), 20);
+    let (_store, weight) = weight(SHAPE, &noisy(), 20);
     let (prior, oracle) = (factors(&weight), Oracle::of(&weight.prior));
     let noise = many(&prior, Key::new(21));
     let u = conditional::matheron_prior_inducing(&prior, &noise).unwrap().view([DRAWS, -1]);
