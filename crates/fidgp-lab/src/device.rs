@@ -13,6 +13,12 @@ pub fn prepare() -> CudaLibrary {
     fidgp_cuda::open()
 }
 
+/// The first GPU's name, as its driver gives it.
+pub fn gpu_name() -> Option<String> {
+    let output = std::process::Command::new("nvidia-smi").args(["--query-gpu=name", "--format=csv,noheader"]).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).lines().next().map(|line| line.trim().to_owned())
+}
+
 /// The device that `cpu`, `cuda`, `cuda:1` or `auto` means on this machine.
 ///
 /// # Errors

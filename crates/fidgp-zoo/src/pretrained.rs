@@ -6,6 +6,7 @@
 //! `V = A_r⁺ᵀ (W/σ_p) A_c⁺`, in effect diag Σ, is the best fit of rank min(R, C). Singular values enter V alone: dividing
 //! them between Z_r and Z_c would give the same weight, as whitening takes lengths out, and a worse conditioned K.
 
+use fidgp::flow::Flow;
 use fidgp::linalg::Jitter;
 use fidgp::prior::{Grams, KroneckerPrior, PriorFactors};
 use fidgp::weight::InducingWeight;

@@ -5,8 +5,9 @@
 //! no solve. [`mean`] computes that; the tests hold it against the paper's form.
 
 use serde::{Deserialize, Serialize};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
+use crate::linalg::solve_lower;
 use crate::prior::PriorFactors;
 use crate::{Error, Key, Result};
 
@@ -124,15 +125,24 @@ pub fn kl_scaled(weights: i64, scale: &Tensor) -> Tensor {
 /// The exact KL of the isotropic conditional against the prior conditional, whose covariance is `I − S_r ⊗ S_c`:
 /// `½[λ² Σ_ij 1/(1−a_i b_j) − D − 2D ln λ + Σ_ij ln(1−a_i b_j)]`, a and b the eigenvalues of S_r and S_c. Scalar.
 ///
-/// The non-zero eigenvalues of `S = AᵀA` are those of the small `A Aᵀ`; every other pair contributes λ² and ln 1.
+/// The non-zero eigenvalues of `S = AᵀA` are those of the small `A Aᵀ`; every other pair contributes λ² and ln 1. They
+/// are close to 1, and 1 − ab is what counts, so it is built from the small numbers 1 − a and 1 − b: the eigenvalues of
+/// `I − A Aᵀ = L⁻¹(K − ZZᵀ)L⁻ᵀ`, where `K − ZZᵀ` is diagonal. In f64, whatever the kind of the factors.
 pub fn kl_isotropic(factors: &PriorFactors, scale: &Tensor) -> Tensor {
-    let eigenvalues = |a: &Tensor| a.matmul(&a.mt()).linalg_eigvalsh("L");
-    let (a, b) = (eigenvalues(&factors.a_row), eigenvalues(&factors.a_col));
+    let unexplained = |l: &Tensor, nugget: &Tensor| {
+        let root = nugget.to_kind(Kind::Double).sqrt().diag(0);
+        let whitened = solve_lower(&l.to_kind(Kind::Double), &root);
+        whitened.matmul(&whitened.mt()).linalg_eigvalsh("L")
+    };
+    let (nugget_row, nugget_col) = factors.nuggets();
+    let a = unexplained(&factors.l_row, &nugget_row); // 1 − a
+    let b = unexplained(&factors.l_col, &nugget_col); // 1 − b
     let total = (factors.a_row.size()[1] * factors.a_col.size()[1]) as f64;
-    let gap: Tensor = 1.0 - a.outer(&b);
+    let gap = a.unsqueeze(-1) + b.unsqueeze(0) - a.outer(&b); // 1 − ab
+    let (kind, scale) = (scale.kind(), scale.to_kind(Kind::Double));
     let rest = total - gap.numel() as f64;
     let traces = gap.reciprocal().sum(gap.kind()) + rest;
-    (scale.square() * traces - total - scale.log() * (2.0 * total) + gap.log().sum(gap.kind())) * 0.5
+    ((scale.square() * traces - total - scale.log() * (2.0 * total) + gap.log().sum(gap.kind())) * 0.5).to_kind(kind)
 }
 
 /// What the inducing columns do not explain of a feature: `‖x‖² − xᵀ S_c x`, the Nyström residual. `[N, d_in]` → `[N]`

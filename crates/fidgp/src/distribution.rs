@@ -23,6 +23,11 @@ pub fn kl_to_standard_normal(mean: &Tensor, sd: &Tensor) -> Tensor {
     (((sd.square() + mean.square()) - 1.0) * 0.5 - sd.log()).sum(mean.kind())
 }
 
+/// Sums over the last two axes: one number for each matrix of a batch. `[.., R, C]` → `[..]`
+pub(crate) fn sum_matrices(x: &Tensor) -> Tensor {
+    x.sum_dim_intlist([-2i64, -1].as_slice(), false, x.kind())
+}
+
 /// How a positive parameter is kept below its maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,6 +51,20 @@ pub struct Bounded {
 }
 
 impl Bounded {
+    /// Several parameters of one shape, bound and map as one; gradients reach each of them.
+    ///
+    /// # Shapes
+    /// L times `[..]` → `[L, ..]`
+    pub fn stack(parts: &[&Self]) -> Self {
+        let raw = Tensor::stack(&parts.iter().map(|part| &part.raw).collect::<Vec<_>>(), 0);
+        Self { raw, max: parts[0].max, map: parts[0].map }
+    }
+
+    /// Whether two parameters can be stacked.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.max == other.max && self.map == other.map && self.raw.size() == other.raw.size()
+    }
+
     /// The parameter itself, positive and at most `max`.
     pub fn value(&self) -> Tensor {
         match (self.max, self.map) {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Tensor};
 
-use crate::distribution::{BoundMap, Bounded, kl_to_standard_normal, normal_log_density_from_noise, standard_normal_log_density};
-use crate::flow::{AnyFlow, Flow, FlowConfig, Flowed};
+use crate::distribution::{BoundMap, Bounded, kl_to_standard_normal, normal_log_density_from_noise, standard_normal_log_density, sum_matrices};
+use crate::flow::{AnyFlow, Flow, FlowConfig, Flowed, StackedFlow};
 use crate::linalg::log_det_lower;
 use crate::prior::{PriorFactors, Sizes, layer_name};
 use crate::{Error, Key, Result};
@@ -207,13 +207,51 @@ impl Posterior {
         if self.whitened { mean } else { prior.whiten(&mean) }
     }
 
+    /// Whether two posteriors can be drawn in one batch: whitened, of one shape and bound, diagonal or with equal flows
+    /// that neither drop out (their masks would then depend on the batch) nor have a closed form.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let families = match (&self.family, &other.family) {
+            (Family::Diagonal, Family::Diagonal) => true,
+            (Family::Flow(mine), Family::Flow(theirs)) => mine.config() == theirs.config() && mine.config().is_batched(),
+            _ => false,
+        };
+        families && self.whitened && other.whitened && self.mean.size() == other.mean.size() && self.sd.is_like(&other.sd)
+    }
+
     /// The flow, if this family has one.
-    pub fn flow(&self) -> Option<&dyn Flow> {
+    pub fn flow(&self) -> Option<&AnyFlow> {
         match &self.family {
             Family::Flow(flow) => Some(flow),
             _ => None,
         }
     }
+}
+
+/// Draws of posteriors that are alike, as one batch: the same values as [`Posterior::draw`] one by one.
+///
+/// # Errors
+/// When the posteriors are not alike.
+pub(crate) fn draw_alike(posteriors: &[&Posterior], noise: &[&InducingNoise], training: bool) -> Result<Vec<InducingDraw>> {
+    let stack = |tensors: Vec<&Tensor>| Tensor::stack(&tensors, 0);
+    let mean = stack(posteriors.iter().map(|posterior| &posterior.mean).collect()); // [L, R, C]
+    let sd = Bounded::stack(&posteriors.iter().map(|posterior| &posterior.sd).collect::<Vec<_>>()).value();
+    let epsilon = stack(noise.iter().map(|noise| &noise.epsilon).collect());
+    let flows: Vec<_> = posteriors.iter().filter_map(|posterior| posterior.flow()).collect();
+    let (value, kl) = if flows.is_empty() {
+        (&mean + &sd * &epsilon, sum_matrices(&((sd.square() + mean.square() - 1.0) * 0.5 - sd.log())))
+    } else {
+        let flow = StackedFlow::new(&flows)?;
+        if training {
+            flow.advance_spectral();
+        }
+        let Flowed { value, log_det } = flow.forward(&(&mean + &sd * &epsilon), None);
+        // log q0(v0) − log|det J| − log N(v; 0, I); the constants of both densities cancel
+        let densities = sum_matrices(&((value.square() - epsilon.square()) * 0.5 - sd.log()));
+        let kl = densities - log_det.sum_dim_intlist(-1, false, log_det.kind());
+        (value, kl)
+    };
+    let draws = value.unbind(0).into_iter().zip(kl.unbind(0));
+    Ok(draws.map(|(whitened, kl)| InducingDraw { whitened, kl }).collect())
 }
 
 impl Family {

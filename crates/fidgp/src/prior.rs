@@ -115,6 +115,8 @@ pub struct PriorFactors {
     pub d_row: Tensor,
     #[doc(hidden)]
     pub d_col: Tensor,
+    /// The jitter the factors were made with.
+    pub jitter: Jitter,
     /// chol(Z_r Z_rᵀ) and chol(Z_c Z_cᵀ): other matrices than L, never to be confused with it.
     pub grams: Option<GramFactors>,
 }
@@ -155,6 +157,7 @@ pub fn factors(priors: &[&KroneckerPrior], jitter: Jitter, grams: Grams, check: 
             let grams = (grams == Grams::Factored).then(|| GramFactors { z_row_chol: next(), z_col_chol: next() });
             let (d_row, d_col) = prior.d();
             PriorFactors {
+                jitter,
                 a_row: solve_lower(&l_row, &prior.z_row),
                 a_col: solve_lower(&l_col, &prior.z_col),
                 l_row,
@@ -177,7 +180,19 @@ fn gram(z: &Tensor) -> Tensor {
     z.matmul(&z.mt())
 }
 
+/// `D² + ε·mean(diag K)`, the mean detached, as in [`linalg::cholesky`] where it did not have to add more.
+fn nugget(z: &Tensor, d: &Tensor, jitter: Jitter) -> Tensor {
+    let (energy, squares) = (z.detach().square().sum(z.kind()), d.square());
+    let mean = (energy + squares.detach().sum(d.kind())) / d.size()[0] as f64;
+    squares + mean * jitter.relative
+}
+
 impl PriorFactors {
+    /// The diagonals of `L Lᵀ − Z Zᵀ`, rows and columns: D² and the jitter. `[R]`, `[C]`
+    pub fn nuggets(&self) -> (Tensor, Tensor) {
+        (nugget(&self.z_row, &self.d_row, self.jitter), nugget(&self.z_col, &self.d_col, self.jitter))
+    }
+
     /// `U = L_r V L_cᵀ`. `[.., R, C]`
     pub fn unwhiten(&self, whitened: &Tensor) -> Tensor {
         self.l_row.matmul(whitened).matmul(&self.l_col.mt())

@@ -29,6 +29,9 @@ pub struct RunConfig {
     pub data: DataConfig,
     /// The network.
     pub network: NetworkConfig,
+    /// Trained weights to start from; a random start without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartConfig>,
     /// How its layers are made Bayesian; not for the deterministic method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inducing: Option<InducingPlan>,
@@ -145,6 +148,22 @@ pub enum NetworkConfig {
 
 fn resnet_width() -> i64 {
     64
+}
+
+/// Where the weights come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartConfig {
+    /// Weights of the plain network: .safetensors (a checkpoint of ours too), .pt or .pth. Bayesian layers start at their
+    /// best fit of the inducing rank.
+    pub weights: std::path::PathBuf,
+    /// Training images whose BatchNorm statistics replace the stored ones, which truncation has made stale; 0 keeps them.
+    #[serde(default = "statistics_images")]
+    pub statistics_images: usize,
+}
+
+fn statistics_images() -> usize {
+    5000
 }
 
 /// The likelihoods there are.

@@ -60,6 +60,10 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         Ok::<_, LabError>(ImageSource::new(images, augment, normalisation, setting.device))
     };
     let train = source(&sets.train, augment)?;
+    if let Some(begin) = config.start.as_ref().filter(|_| !setting.resume) {
+        let statistics = source(&sets.train, Augment::None)?;
+        super::start::run(begin, &model, &statistics, config.predict.batch_size)?;
+    }
     let validation = sets.validation.as_ref().map(|images| source(images, Augment::None)).transpose()?;
     let key = Key::new(config.seed).fold("predict");
     let measure = |model: &Model, set: &ImageSource, draws: u64| {

@@ -1,6 +1,7 @@
 //! Whole runs: data, model, training, evaluation and record for each kind of data.
 
 mod images;
+mod start;
 mod synthetic;
 mod uci;
 
@@ -90,7 +91,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: 
     let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
     let parameters = model.parameter_count() as u64;
     let cost = fidgp_zoo::cost::cost(&model.geometry, &config.layer_plan(), fidgp_zoo::cost::Counting::Ours)?;
-    let gpu = setting.device.is_cuda().then(|| "CUDA device".to_owned());
+    let gpu = if setting.device.is_cuda() { crate::device::gpu_name() } else { None };
     Ok(Results {
         schema: Schema::default(),
         name: config.name.clone(),

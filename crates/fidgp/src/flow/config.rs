@@ -30,6 +30,17 @@ impl Default for FlowConfig {
 }
 
 impl FlowConfig {
+    /// Whether several such flows give the same values as a batch as one by one, and gain by it: not with dropout, whose
+    /// masks would depend on the batch, and not where the KL has a closed form.
+    pub(crate) fn is_batched(&self) -> bool {
+        match self {
+            Self::Made(made) => made.dropout == 0.0,
+            Self::Iaf(iaf) => iaf.made.dropout == 0.0,
+            Self::Lipschitz(_) | Self::Coupling(_) => true,
+            Self::Diagonal(_) => false,
+        }
+    }
+
     /// The flow of the paper's released code, see [`MadeConfig::compat`].
     pub fn compat() -> Self {
         Self::Made(MadeConfig::compat())

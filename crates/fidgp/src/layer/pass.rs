@@ -86,13 +86,9 @@ impl Pass {
     /// When a draw fails; the error names the layer.
     pub fn draw(weights: &[&InducingWeight], factors: &Factors, mode: Mode, key: Key) -> Result<Self> {
         let mut pass = Self { noise: Some(key), ..Self::plain(mode) };
-        for weight in weights {
-            let prior = factors.get(&weight.name)?;
-            if let (Mode::Train, Some(flow)) = (mode, weight.posterior.flow()) {
-                flow.advance_spectral();
-            }
-            let noise = weight.noise(key, prior, mode == Mode::Train);
-            let (drawn, kl) = weight.draw(prior, &noise)?;
+        let priors = weights.iter().map(|weight| factors.get(&weight.name)).collect::<Result<Vec<_>>>()?;
+        let draws = weight::draw_all(weights, &priors, key, mode == Mode::Train)?;
+        for (weight, (drawn, kl)) in weights.iter().zip(draws) {
             pass.drawn.insert(weight.name.clone(), drawn);
             pass.kl.push((weight.name.clone(), kl));
         }

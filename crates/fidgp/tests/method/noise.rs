@@ -6,7 +6,7 @@ use fidgp::flow::FlowConfig;
 use fidgp::layer::{Factors, Linear, Mode, Pass};
 use fidgp::linalg::Check;
 use fidgp::posterior::PosteriorConfig;
-use fidgp::weight::{InducingConfig, InducingWeight};
+use fidgp::weight::{ConditionalNoise, InducingConfig, InducingWeight};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -55,6 +55,30 @@ fn layers_steps_and_seeds_have_their_own_noise() {
     let one = outputs(&layers, Key::new(102));
     for other in [outputs(&layers, Key::new(103)), outputs(&layers, Key::new(102).at(1))] {
         assert!(one.iter().zip(&other).all(|(a, b)| a.1 != b.1));
+    }
+}
+
+/// Layers that differ in nothing but their name share no noise.
+#[test]
+fn equal_layers_draw_different_noise() {
+    for config in [config(), reparam(NoiseOn::Weights)] {
+        let store = store(Kind::Double);
+        let root = store.root();
+        let layer = |name: &str| InducingWeight::init(&(&root / name), 4, 5, &config, Key::new(107)).unwrap();
+        let noise = |weight: &InducingWeight| {
+            let noise = weight.noise(Key::new(108), &crate::common::factors(weight), false);
+            let conditional = match noise.conditional {
+                ConditionalNoise::Matheron(noise) => Tensor::cat(&[noise.weight.view([-1]), noise.row.view([-1])], 0),
+                ConditionalNoise::Weights(noise) => noise.view([-1]),
+                ConditionalNoise::Outputs => panic!("noise on weights"),
+            };
+            Tensor::cat(&[noise.inducing.epsilon.view([-1]), conditional], 0)
+        };
+        let (one, other) = (noise(&layer("one")), noise(&layer("other")));
+        assert_eq!(one.unsqueeze(0).eq_tensor(&other.unsqueeze(1)).any().int64_value(&[]), 0);
+        // nor do the parts of one draw
+        let (_, _, counts) = one.unique_dim(0, true, false, true);
+        assert_eq!(counts.max().int64_value(&[]), 1);
     }
 }
 

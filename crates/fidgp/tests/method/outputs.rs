@@ -14,7 +14,7 @@ use tch::Tensor;
 use crate::common::{assert_within, factors, normal, reparam};
 use crate::convolution::{conv, geometries, linear, patches};
 
-const DRAWS: u64 = 4000;
+const DRAWS: u64 = 2500;
 
 /// Mean and variance of the outputs of each patch. patches `[N, groups, d_in, P]` → twice `[N, out, P]`
 fn law(weight: &InducingWeight, patches: &Tensor) -> (Tensor, Tensor) {

@@ -1,16 +1,17 @@
 //! Each family of q(U): its moments, its KL, and the cases where two families are one.
 
 use fidgp::Key;
-use fidgp::flow::{DiagonalConfig, FlowConfig};
-use fidgp::posterior::{InducingNoise, PosteriorConfig};
+use fidgp::distribution::kl_to_standard_normal;
+use fidgp::flow::{CouplingConfig, DiagonalConfig, Flow, FlowConfig, LipschitzConfig};
+use fidgp::posterior::{InducingNoise, PosteriorConfig, kl_unwhitened};
 use fidgp::prior::PriorFactors;
 use fidgp::weight::{InducingConfig, InducingWeight};
 use tch::Tensor;
 use tch::nn::VarStore;
 
-use crate::common::{assert_mean, assert_moments, config, eye, factors, gap, normal, scalar, weight};
+use crate::common::{assert_mean, assert_moments, config, eye, factors, gap, log_det, normal, scalar, weight};
 
-const DRAWS: u64 = 10_000;
+const DRAWS: u64 = 6000;
 
 fn family(posterior: PosteriorConfig) -> InducingConfig {
     InducingConfig { posterior, ..config() }
@@ -115,7 +116,7 @@ fn the_ensemble_is_an_even_mixture_that_pays_at_least_its_kl() {
     crate::common::assert_within("shares", &shares.mean_dim(0, false, None), &even, &standard_error);
 
     let charged = scalar(&weight.posterior.draw(&prior, &weight.posterior.noise(Key::new(0), false)).kl);
-    let member_kl = |k: i64| scalar(&fidgp::distribution::kl_to_standard_normal(&means.get(k), &variance.sqrt()));
+    let member_kl = |k: i64| scalar(&kl_to_standard_normal(&means.get(k), &variance.sqrt()));
     assert!((charged - (0..MEMBERS).map(member_kl).sum::<f64>() / MEMBERS as f64).abs() < 1e-12);
     let ratio = log_members.logsumexp([1], false) - (MEMBERS as f64).ln() - log_standard(&sample);
     let (kl, standard_error) = (scalar(&ratio.mean(None)), scalar(&ratio.std(true)) / n.sqrt());
@@ -204,18 +205,57 @@ fn weight_at_start(config: &InducingConfig) -> (VarStore, InducingWeight) {
     (store, weight)
 }
 
-/// A flow that keeps Gaussians Gaussian has a closed-form KL, which the one-sample estimate must average to.
+/// A flow that keeps Gaussians Gaussian has a closed-form KL; unwhitened, its estimate averages to one.
 #[test]
-fn a_flows_kl_estimate_averages_to_the_kl() {
-    let (store, weight, prior) =
-        with(PosteriorConfig::Flow { flow: FlowConfig::Diagonal(DiagonalConfig { slope: 0.6 }) }, 56);
-    let slope = variable(&store, "flow.raw_slope").sigmoid();
-    let mean = &weight.posterior.mean.detach() * &slope + variable(&store, "flow.shift");
-    let sd = weight.posterior.sd.value().detach() * &slope;
-    let expected = scalar(&fidgp::distribution::kl_to_standard_normal(&mean, &sd));
-    let estimate = |k| scalar(&weight.posterior.draw(&prior, &weight.posterior.noise(Key::new(57).at(k), false)).kl);
-    assert_mean("KL", &(0..4000).map(estimate).collect::<Vec<_>>(), expected);
-    assert!(gap(&weight.posterior.centre(&prior), &mean) < 1e-12);
+fn a_diagonal_flow_pays_the_kl_of_the_gaussian_it_makes() {
+    for whitened_u in [true, false] {
+        let flow = FlowConfig::Diagonal(DiagonalConfig { slope: 0.6 });
+        let config = InducingConfig { whitened_u, ..family(PosteriorConfig::Flow { flow }) };
+        let (store, weight) = weight((4, 5), &config, 56);
+        let prior = factors(&weight);
+        let slope = variable(&store, "flow.raw_slope").sigmoid();
+        let mean = &weight.posterior.mean.detach() * &slope + variable(&store, "flow.shift");
+        let sd = weight.posterior.sd.value().detach() * &slope;
+        let draw = |k| weight.posterior.draw(&prior, &weight.posterior.noise(Key::new(57).at(k), false));
+        if whitened_u {
+            assert!(gap(&draw(0).kl, &kl_to_standard_normal(&mean, &sd)) < 1e-11);
+            assert!(gap(&weight.posterior.centre(&prior), &mean) < 1e-12);
+            let epsilon = weight.posterior.noise(Key::new(57).at(0), false).epsilon;
+            assert!(gap(&draw(0).whitened, &(mean + sd * epsilon)) < 1e-12);
+        } else {
+            let estimates: Vec<f64> = (0..4000).map(|k| scalar(&draw(k).kl)).collect();
+            assert_mean("KL", &estimates, scalar(&kl_unwhitened(&prior, &mean, &sd)));
+            assert!(gap(&weight.posterior.centre(&prior), &prior.whiten(&mean)) < 1e-12);
+        }
+    }
+}
+
+/// `ln |det ∂g/∂x|` of one row by central differences. `[C]`
+fn numeric_log_det(flow: &dyn Flow, row: &Tensor) -> Tensor {
+    const STEP: f64 = 1e-6;
+    let dim = row.size()[0];
+    let at = |x: Tensor| flow.forward(&x.unsqueeze(0), None).value.squeeze_dim(0);
+    let column = |j: i64| (at(row + eye(dim).get(j) * STEP) - at(row - eye(dim).get(j) * STEP)) / (2.0 * STEP);
+    log_det(&Tensor::stack(&(0..dim).map(column).collect::<Vec<_>>(), 1))
+}
+
+/// `log q0(v0) − log|det J| − log N(g(v0); 0, I)`, with the Jacobian by finite differences.
+#[test]
+fn a_flows_kl_estimate_is_the_log_ratio_at_the_drawn_point() {
+    let coupling = FlowConfig::Coupling(CouplingConfig::default());
+    for flow in [FlowConfig::default(), coupling, FlowConfig::Lipschitz(LipschitzConfig::default())] {
+        let (_store, weight, prior) = with(PosteriorConfig::Flow { flow }, 59);
+        let noise = weight.posterior.noise(Key::new(60), false);
+        let draw = weight.posterior.draw(&prior, &noise);
+        let (mean, sd) = (weight.posterior.mean.detach(), weight.posterior.sd.value().detach());
+        let v0 = &mean + &sd * &noise.epsilon;
+        let flow = weight.posterior.flow().unwrap();
+        let log_dets: f64 = tch::no_grad(|| (0..3).map(|i| scalar(&numeric_log_det(flow, &v0.get(i)))).sum());
+        let log_q0 = log_density(&v0.view([1, -1]), &mean.view([-1]), &sd.view([-1]).square().diag(0));
+        let expected = scalar(&(log_q0 - log_standard(&draw.whitened.detach().view([1, -1])))) - log_dets;
+        assert!((scalar(&draw.kl) - expected).abs() < 1e-6, "{flow:?}: {} {expected}", scalar(&draw.kl));
+        assert!(log_dets.abs() > 1e-2, "{flow:?} is at the identity, where a wrong sign would not show");
+    }
 }
 
 #[test]

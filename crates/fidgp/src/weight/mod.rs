@@ -1,4 +1,11 @@
 //! One weight matrix: its prior, its posterior and its conditional, put together.
+//!
+//! [`InducingWeight::draw`] reads like the paper and draws one layer. [`draw_all`] draws all layers of a network with the
+//! same result in far fewer, larger operations.
+
+mod batch;
+
+pub use batch::draw_all;
 
 use serde::{Deserialize, Serialize};
 use tch::nn::{Init, Path};
