@@ -159,7 +159,7 @@ impl Regression {
     #[track_caller]
     fn assert_recovered(&self) {
         let prior = factors(self.weight()); // Z and D are fixed
-        self.fit(500, 1e-4, |_| self.expected_loss(&prior));
+        self.fit(700, 1e-4, |_| self.expected_loss(&prior));
         let (mean, covariance) = self.errors();
         assert!(mean < 1e-4 && covariance < 1e-4, "off by {mean:e} and {covariance:e}");
     }
