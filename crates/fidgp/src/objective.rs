@@ -133,12 +133,17 @@ impl KlSchedule {
     /// # Errors
     /// When the schedule is longer than the training, or a number is negative.
     pub fn check(&self, epochs: f64) -> Result<()> {
-        if self.ml_epochs < 0.0 || self.annealing_epochs < 0.0 || self.weight < 0.0 {
-            return Err(Error::setting("kl", format!("{self:?}"), "all three numbers must be 0 or greater"));
+        for (name, number) in
+            [("ml_epochs", self.ml_epochs), ("annealing_epochs", self.annealing_epochs), ("weight", self.weight)]
+        {
+            if number < 0.0 || !number.is_finite() {
+                return Err(Error::setting(format!("kl.{name}"), number, "must be 0 or greater"));
+            }
         }
         let needed = self.ml_epochs + self.annealing_epochs;
         if needed > epochs {
-            let advice = format!("the KL would not reach its weight within {epochs} epochs; shorten it or train longer");
+            let advice =
+                format!("the KL would not reach its weight within {epochs} epochs; shorten it or train longer");
             return Err(Error::setting("kl.ml_epochs + kl.annealing_epochs", needed, advice));
         }
         Ok(())
@@ -173,7 +178,11 @@ impl DatasetSize {
     /// When there are no examples.
     pub fn new(examples: usize) -> Result<Self> {
         if examples == 0 {
-            return Err(Error::setting("training examples", 0, "the KL is divided by the data-set size: it cannot be empty"));
+            return Err(Error::setting(
+                "training examples",
+                0,
+                "the KL is divided by the data-set size: it cannot be empty",
+            ));
         }
         Ok(Self(examples as u64))
     }

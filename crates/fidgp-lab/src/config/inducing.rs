@@ -6,6 +6,7 @@ use fidgp_zoo::LayerPlan;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use super::read::explain;
 use crate::error::{LabError, Result};
 
 /// The `[inducing]` section: the settings of [`InducingConfig`], `layers` (patterns, default all) and `[[inducing.rules]]`,
@@ -51,13 +52,18 @@ impl InducingPlan {
 /// Takes the patterns out of a section.
 fn take_layers(table: &mut Table, section: &str) -> Result<Option<Vec<String>>> {
     let Some(value) = table.remove("layers") else { return Ok(None) };
-    let wrong = || LabError::config(format!("{section}.layers"), "must be a list of layer names or patterns, such as [\"layer4.*\"] or [\"*\"]");
+    let wrong = || {
+        LabError::config(
+            format!("{section}.layers"),
+            "must be a list of layer names or patterns, such as [\"layer4.*\"] or [\"*\"]",
+        )
+    };
     let patterns: Vec<String> = value.try_into().map_err(|_| wrong())?;
     if patterns.is_empty() { Err(wrong()) } else { Ok(Some(patterns)) }
 }
 
 fn config_of(table: Table, section: &str) -> Result<InducingConfig> {
-    Value::Table(table).try_into().map_err(|error: toml::de::Error| LabError::config(section, error.message()))
+    Value::Table(table).try_into().map_err(|error: toml::de::Error| explain(&error, section))
 }
 
 impl TryFrom<Table> for InducingPlan {
@@ -71,7 +77,9 @@ impl TryFrom<Table> for InducingPlan {
             Some(_) => return Err(LabError::config("inducing.rules", "must be written as [[inducing.rules]]")),
         };
         let parse_rule = |rule: Value| {
-            let Value::Table(mut changes) = rule else { return Err(LabError::config("inducing.rules", "each must be a table")) };
+            let Value::Table(mut changes) = rule else {
+                return Err(LabError::config("inducing.rules", "each must be a table"));
+            };
             let layers = take_layers(&mut changes, "inducing.rules")?
                 .ok_or_else(|| LabError::config("inducing.rules", "each needs `layers`"))?;
             let merged = table.clone().into_iter().chain(changes.clone()).collect();

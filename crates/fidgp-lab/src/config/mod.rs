@@ -210,7 +210,7 @@ pub struct TrainConfig {
     /// Epochs between validations (and records); 0 for none.
     #[serde(default = "one")]
     pub validate_every: u64,
-    /// Epochs between checkpoints.
+    /// Epochs between checkpoints, beside the one at the end; 0 for none at all.
     #[serde(default = "one")]
     pub checkpoint_every: u64,
     /// Which epoch is kept.
@@ -291,18 +291,56 @@ impl RunConfig {
         if rate <= 0.0 || !rate.is_finite() {
             return Err(LabError::config("train.optimiser.learning_rate", format!("{rate} must be greater than 0")));
         }
+        let not_positive = |number: &f64| *number <= 0.0 || !number.is_finite();
+        if let Some(limit) = train.clip_norm.filter(not_positive) {
+            return Err(LabError::config(
+                "train.clip_norm",
+                format!("{limit} must be greater than 0; leave it out for no limit"),
+            ));
+        }
         train.schedule.check(train.epochs as f64)?;
         train.kl.check(train.epochs as f64)?;
+        self.check_data()?;
         self.check_method()?;
         self.check_selection()
     }
 
+    /// Something to train on and to test on, a start where there is one, BatchNorm never alone with one example.
+    fn check_data(&self) -> Result<()> {
+        let mut smallest = self.train.batch_size;
+        if let DataConfig::Synthetic1d { train, test, .. } = self.data {
+            if train == 0 || test == 0 {
+                return Err(LabError::config("data.train, data.test", "must be at least 1"));
+            }
+            smallest = smallest.min(train);
+        }
+        if self.start.is_some() && !matches!(self.data, DataConfig::Images { .. }) {
+            return Err(LabError::config("start", "is for image networks only"));
+        }
+        let normalised = !matches!(self.network, NetworkConfig::Mlp { batch_norm: false, .. });
+        if normalised && smallest < 2 {
+            return Err(LabError::config(
+                "train.batch_size",
+                "must be at least 2: BatchNorm has no statistics of a single example",
+            ));
+        }
+        Ok(())
+    }
+
     fn check_method(&self) -> Result<()> {
         match (self.method, &self.inducing) {
-            (Method::Deterministic, Some(_)) => Err(LabError::config("inducing", "is set, but method = \"deterministic\" has no inducing weights")),
-            (Method::Ffgu | Method::Fidgp, None) => Err(LabError::config("inducing", format!("is missing; method = \"{}\" needs it", self.method.name()))),
-            (Method::Ffgu, Some(plan)) if !plan.is_ffgu() => Err(LabError::config("inducing.posterior", "must be the diagonal family for method = \"ffgu\"")),
-            (Method::Fidgp, Some(plan)) if plan.is_ffgu() => Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\"")),
+            (Method::Deterministic, Some(_)) => {
+                Err(LabError::config("inducing", "is set, but method = \"deterministic\" has no inducing weights"))
+            }
+            (Method::Ffgu | Method::Fidgp, None) => {
+                Err(LabError::config("inducing", format!("is missing; method = \"{}\" needs it", self.method.name())))
+            }
+            (Method::Ffgu, Some(plan)) if !plan.is_ffgu() => {
+                Err(LabError::config("inducing.posterior", "must be the diagonal family for method = \"ffgu\""))
+            }
+            (Method::Fidgp, Some(plan)) if plan.is_ffgu() => {
+                Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\""))
+            }
             _ => Ok(()),
         }
     }
@@ -312,13 +350,19 @@ impl RunConfig {
             DataConfig::Synthetic1d { validation, .. } => *validation == 0,
             DataConfig::Uci { validation_fraction, .. } | DataConfig::Images { validation_fraction, .. } => {
                 if !(0.0..1.0).contains(validation_fraction) {
-                    return Err(LabError::config("data.validation_fraction", format!("{validation_fraction} must lie in [0, 1)")));
+                    return Err(LabError::config(
+                        "data.validation_fraction",
+                        format!("{validation_fraction} must lie in [0, 1)"),
+                    ));
                 }
                 *validation_fraction == 0.0
             }
         };
         if self.train.select == Select::Best && (without_validation || self.train.validate_every == 0) {
-            return Err(LabError::config("train.select", "= \"best\" needs validation data and train.validate_every ≥ 1"));
+            return Err(LabError::config(
+                "train.select",
+                "= \"best\" needs validation data and train.validate_every ≥ 1",
+            ));
         }
         Ok(())
     }

@@ -19,12 +19,13 @@ impl FromStr for Override {
     type Err = LabError;
 
     fn from_str(text: &str) -> Result<Self> {
-        let Some((key, value)) = text.split_once('=') else {
+        let parts = text.split_once('=').map(|(key, value)| (key.trim(), value));
+        let Some((key, value)) = parts.filter(|(key, _)| !key.split('.').any(str::is_empty)) else {
             return Err(LabError::config(text, "is no override; write --set dotted.key=value"));
         };
         // A value that is no TOML on its own is taken as a plain string: --set method=fidgp
         let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
-        Ok(Self { key: key.trim().to_owned(), value: parsed.unwrap_or_else(|| Value::String(value.trim().to_owned())) })
+        Ok(Self { key: key.to_owned(), value: parsed.unwrap_or_else(|| Value::String(value.trim().to_owned())) })
     }
 }
 
@@ -33,7 +34,8 @@ impl FromStr for Override {
 /// # Errors
 /// When the file cannot be read, or as [`parse`] says.
 pub fn read(path: &Path, overrides: &[Override]) -> Result<RunConfig> {
-    let text = std::fs::read_to_string(path).map_err(|error| LabError::ConfigFile { path: path.to_owned(), why: error.to_string() })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| LabError::ConfigFile { path: path.to_owned(), why: error.to_string() })?;
     parse(&text, overrides).map_err(|error| match error {
         LabError::Config { key, why } => LabError::ConfigFile { path: path.to_owned(), why: format!("`{key}` {why}") },
         other => other,
@@ -45,13 +47,19 @@ pub fn read(path: &Path, overrides: &[Override]) -> Result<RunConfig> {
 /// # Errors
 /// Names the line or key that is wrong, what is known there, and the nearest known name.
 pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
-    let mut table: Table = text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", error.to_string().trim().to_owned()))?;
-    for change in overrides {
+    let mut table: Table =
+        text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", error.to_string().trim().to_owned()))?;
+    let (method, others): (Vec<_>, Vec<_>) = overrides.iter().partition(|change| change.key == "method");
+    if let (false, Some(Value::Table(inducing))) = (method.is_empty(), table.get_mut("inducing")) {
+        inducing.remove("posterior"); // the family belongs to the method of the file; --set may name another one
+    }
+    for change in method.iter().chain(&others) {
         set(&mut table, &change.key, change.value.clone())?;
     }
-    let method_is_overridden = overrides.iter().any(|change| change.key == "method");
-    fit_to_method(&mut table, method_is_overridden);
-    let config: RunConfig = Value::Table(table.clone()).try_into().map_err(|error: toml::de::Error| explain(&error, text))?;
+    fit_to_method(&mut table, !method.is_empty());
+    let config: RunConfig = Value::Table(table)
+        .try_into()
+        .map_err(|error: toml::de::Error| on_its_line(explain(&error, ""), text, overrides))?;
     config.check()?;
     Ok(config)
 }
@@ -70,31 +78,57 @@ fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
 }
 
 /// What the method says about the `[inducing]` section: FFG-U is the diagonal family, which need not be written twice;
-/// and a config for one method serves another with `--set method=…`, the section being adapted.
+/// and a config for a Bayesian method serves the deterministic one with `--set method=deterministic`.
 fn fit_to_method(table: &mut Table, overridden: bool) {
     let method = table.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
     if overridden && method == "deterministic" {
         table.remove("inducing");
     }
     let Some(Value::Table(inducing)) = table.get_mut("inducing") else { return };
-    if overridden {
-        inducing.remove("posterior");
-    }
     if method == "ffgu" {
         let diagonal = Table::from_iter([("family".to_owned(), Value::String("diagonal".to_owned()))]);
         inducing.entry("posterior").or_insert(Value::Table(diagonal));
     }
 }
 
-/// serde's message, the line it is about, and the nearest known name.
-fn explain(error: &toml::de::Error, text: &str) -> LabError {
-    let message = error.message().trim().to_owned();
+/// serde's message as an error of ours: the dotted key it is about (below `section`), and the nearest known name.
+pub(super) fn explain(error: &toml::de::Error, section: &str) -> LabError {
+    let message = error.message().trim();
+    if let Some((key, why)) = message.strip_prefix('`').and_then(|rest| rest.split_once("` ")) {
+        return LabError::config(key, why); // a section has said it already
+    }
+    let shown = error.to_string();
+    let within = shown.trim_end().rsplit_once("\nin `").map_or("", |(_, keys)| keys.trim_end_matches('`'));
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(unknown) = quoted.next().filter(|_| message.starts_with("unknown")) else {
-        return LabError::config("config", message);
+        let key = join(&[section, within]);
+        return LabError::config(if key.is_empty() { "config" } else { &key }, format!("is wrong: {message}"));
     };
-    let nearest = quoted.min_by_key(|known| strsim::damerau_levenshtein(unknown, known)).filter(|known| strsim::damerau_levenshtein(unknown, known) <= 3);
+    let distance = |known: &&str| strsim::damerau_levenshtein(unknown, known);
+    let nearest = quoted.min_by_key(distance).filter(|known| distance(known) <= 3);
     let hint = nearest.map_or(String::new(), |known| format!("; did you mean `{known}`?"));
-    let line = text.lines().position(|line| line.trim_start().starts_with(unknown)).map_or(String::new(), |index| format!(" (line {})", index + 1));
-    LabError::config(unknown, format!("is not known{line}{hint} ({message})"))
+    if message.starts_with("unknown variant") {
+        return LabError::config(join(&[section, within]), format!("= `{unknown}` is not known{hint} ({message})"));
+    }
+    LabError::config(join(&[section, within, unknown]), format!("is not known{hint} ({message})"))
+}
+
+fn join(parts: &[&str]) -> String {
+    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(".")
+}
+
+/// The same error with the line of its key, where the file has one and the command line does not change it.
+fn on_its_line(error: LabError, text: &str, overrides: &[Override]) -> LabError {
+    let LabError::Config { key, why } = error else { return error };
+    if overrides.iter().any(|change| change.key == key) {
+        return LabError::config(key, why);
+    }
+    let name = key.rsplit('.').next().unwrap_or_default();
+    let sets =
+        |line: &&str| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with('='));
+    let mut lines = text.lines().enumerate().filter(|(_, line)| sets(line));
+    match (lines.next(), lines.next()) {
+        (Some((index, _)), None) => LabError::config(key, format!("(line {}) {why}", index + 1)),
+        _ => LabError::config(key, why),
+    }
 }

@@ -35,7 +35,9 @@ impl ScheduleConfig {
     pub fn factor(&self, epoch: f64, epochs: f64) -> f64 {
         match self {
             Self::Constant => 1.0,
-            Self::Milestones { at, factor } => factor.powi(at.iter().filter(|&&milestone| epoch >= milestone).count() as i32),
+            Self::Milestones { at, factor } => {
+                factor.powi(at.iter().filter(|&&milestone| epoch >= milestone).count() as i32)
+            }
             Self::Cosine { warmup_epochs } if epoch < *warmup_epochs => (epoch / warmup_epochs).max(1e-3),
             Self::Cosine { warmup_epochs } => {
                 let progress = (epoch - warmup_epochs) / (epochs - warmup_epochs);
@@ -50,12 +52,13 @@ impl ScheduleConfig {
     /// When a milestone lies outside, or the rise takes the whole training.
     pub fn check(&self, epochs: f64) -> Result<()> {
         match self {
-            Self::Milestones { at, .. } if at.iter().any(|&milestone| milestone < 0.0 || milestone > epochs) => {
+            Self::Milestones { at, .. } if at.iter().any(|milestone| !(0.0..=epochs).contains(milestone)) => {
                 Err(LabError::config("train.schedule.at", format!("{at:?} does not lie within {epochs} epochs")))
             }
-            Self::Cosine { warmup_epochs } if *warmup_epochs < 0.0 || *warmup_epochs >= epochs => {
-                Err(LabError::config("train.schedule.warmup_epochs", format!("{warmup_epochs} must be at least 0 and below {epochs}")))
-            }
+            Self::Cosine { warmup_epochs } if !(0.0..epochs).contains(warmup_epochs) => Err(LabError::config(
+                "train.schedule.warmup_epochs",
+                format!("{warmup_epochs} must be at least 0 and below {epochs}"),
+            )),
             _ => Ok(()),
         }
     }
