@@ -1,5 +1,6 @@
 //! What can be typed.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -10,7 +11,7 @@ use fidgp_lab::config::Override;
 /// Bayesian layers whose weights follow from a small inducing matrix with a normalising-flow posterior (FiD-GP).
 /// Start with `fidgp demo`; then copy a file from configs/ and run `fidgp train`.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
+#[command(name = "fidgp", version, propagate_version = true)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -50,8 +51,10 @@ pub struct Demo {
 /// A run is one TOML file; every value can be changed with --set. The folder holds the resolved config (run.toml),
 /// checkpoint/, metrics.jsonl (a line per epoch) and results.json. Ctrl-C finishes the step and saves; --resume goes on.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  fidgp train configs/regression-left.toml\n  fidgp train configs/uci-boston.toml --splits all --data ~/data\n  \
-    fidgp train configs/regression-left.toml --set train.epochs=500 --set seed=2\n  fidgp train --resume runs/regression-left")]
+#[command(
+    after_help = "Examples:\n  fidgp train configs/regression-left.toml\n  fidgp train configs/uci-boston.toml --splits all --data ~/data\n  \
+    fidgp train configs/regression-left.toml --set train.epochs=500 --set seed=2\n  fidgp train --resume runs/regression-left"
+)]
 pub struct Train {
     /// The config file
     #[arg(required_unless_present = "resume")]
@@ -79,10 +82,10 @@ pub struct Train {
     pub splits: String,
     /// Splits trained at the same time [default: one per core]
     #[arg(long)]
-    pub parallel: Option<usize>,
+    pub parallel: Option<NonZero<usize>>,
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
     #[arg(long)]
-    pub threads: Option<i32>,
+    pub threads: Option<NonZero<usize>>,
 }
 
 #[derive(Debug, Args)]

@@ -19,14 +19,15 @@ impl EpochBar {
 impl Watch for EpochBar {
     fn epoch(&mut self, record: &EpochRecord) {
         self.bar.set_position(record.epoch as u64);
-        let mut message = format!("loss {:.3}  nll {:.3}", record.loss, record.nll);
+        let mut parts = vec![format!("loss {:.3}  nll {:.3}", record.loss, record.nll)];
         if let (Some(low), Some(high)) = (record.lambda_min, record.lambda_max) {
-            message += &format!("  KL(U) {:.0}  KL(W|U) {:.0}  β {:.2}  λ {low:.4}–{high:.4}", record.kl_inducing, record.kl_conditional, record.beta);
+            let (inducing, conditional, beta) = (record.kl_inducing, record.kl_conditional, record.beta);
+            parts.push(format!("KL(U) {inducing:.0}  KL(W|U) {conditional:.0}  β {beta:.2}  λ {low:.4}–{high:.4}"));
         }
         if let Some(validation) = record.metric("validation", "NLL") {
-            message += &format!("  val nll {validation:.3}");
+            parts.push(format!("val nll {validation:.3}"));
         }
-        self.bar.set_message(message);
+        self.bar.set_message(parts.join("  "));
     }
 }
 

@@ -11,7 +11,7 @@ pub type Result<T, E = LabError> = std::result::Result<T, E>;
 #[derive(Debug, Error)]
 pub enum LabError {
     /// A config says something impossible.
-    #[error("config: `{key}` {why}")]
+    #[error("`{key}` {why}")]
     Config {
         /// The dotted key.
         key: String,
@@ -35,7 +35,7 @@ pub enum LabError {
         why: String,
     },
     /// A checkpoint is broken or belongs to another network.
-    #[error("checkpoint {path}: {why}. Use the run's own run.toml, or train again without --resume", path = path.display())]
+    #[error("checkpoint {path}: {why}. Use the run's own run.toml, or start again with --force", path = path.display())]
     Checkpoint {
         /// The file.
         path: PathBuf,
@@ -45,8 +45,8 @@ pub enum LabError {
     /// The loss is not a number any more.
     #[error(
         "non-finite loss at epoch {epoch}, step {step} (batch {batch}): nll {nll}, KL(U) {kl_inducing}, KL(W|U) {kl_conditional}. \
-         {culprit}. The last good checkpoint is {checkpoint}; lower the learning rate, clip gradients (train.clip_norm) or raise the jitter",
-        checkpoint = checkpoint.display()
+         {culprit}. The last good checkpoint: {checkpoint}. Lower the learning rate, clip gradients (train.clip_norm) or raise the jitter",
+        checkpoint = checkpoint.as_ref().map_or("none was saved yet".to_owned(), |path| path.display().to_string())
     )]
     NonFiniteLoss {
         /// Epoch, from 0.
@@ -63,8 +63,8 @@ pub enum LabError {
         kl_conditional: f64,
         /// The layer or input that is to blame, as far as it can be told.
         culprit: String,
-        /// Where training can go on from.
-        checkpoint: PathBuf,
+        /// Where training can go on from, if anything was saved.
+        checkpoint: Option<PathBuf>,
     },
     /// The user stopped the run.
     #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: fidgp train --resume {run}", run = run.display())]
@@ -109,12 +109,18 @@ impl LabError {
     }
 
     /// A file that could not be read or written.
-    pub fn file(path: &Path, why: impl ToString) -> Self {
+    pub fn file(path: &Path, why: &dyn std::error::Error) -> Self {
         Self::File { path: path.to_owned(), why: why.to_string() }
     }
 
     /// Whether the user asked for something impossible (exit code 2) rather than something that failed (exit code 1).
     pub fn is_misuse(&self) -> bool {
-        matches!(self, Self::Config { .. } | Self::ConfigFile { .. } | Self::Method(fidgp::Error::Setting { .. }) | Self::Zoo(_))
+        use fidgp_zoo::Error as Zoo;
+        match self {
+            Self::Config { .. } | Self::ConfigFile { .. } => true,
+            Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),
+            Self::Zoo(error) => !matches!(error, Zoo::File { .. } | Zoo::Torch(_)),
+            _ => false,
+        }
     }
 }

@@ -112,7 +112,7 @@ impl Model {
             Signature::Regression { .. } => None,
         };
         let (network, geometry) = network(&root, config, signature, outputs)?;
-        Ok(Self { geometry, network, likelihood, normalisation, store })
+        Ok(Self { store, network, likelihood, normalisation, geometry })
     }
 
     /// Number of trainable numbers.
@@ -126,9 +126,15 @@ fn likelihood(root: &Path, config: LikelihoodConfig, signature: &Signature) -> R
         (LikelihoodConfig::Gaussian { noise }, Signature::Regression { .. }) => {
             Ok((Likelihood::Gaussian(Gaussian::init(&(root / "likelihood"), noise)?), Gaussian::outputs(noise)))
         }
-        (LikelihoodConfig::Categorical { smoothing }, Signature::Classification { classes, .. }) => Ok((Likelihood::Categorical { smoothing }, *classes)),
-        (LikelihoodConfig::Gaussian { .. }, _) => Err(LabError::config("likelihood.kind", "= \"gaussian\" does not fit class labels; use \"categorical\"")),
-        (LikelihoodConfig::Categorical { .. }, _) => Err(LabError::config("likelihood.kind", "= \"categorical\" does not fit a number; use \"gaussian\"")),
+        (LikelihoodConfig::Categorical { smoothing }, Signature::Classification { classes, .. }) => {
+            Ok((Likelihood::Categorical { smoothing }, *classes))
+        }
+        (LikelihoodConfig::Gaussian { .. }, _) => {
+            Err(LabError::config("likelihood.kind", "= \"gaussian\" does not fit class labels; use \"categorical\""))
+        }
+        (LikelihoodConfig::Categorical { .. }, _) => {
+            Err(LabError::config("likelihood.kind", "= \"categorical\" does not fit a number; use \"gaussian\""))
+        }
     }
 }
 
@@ -138,18 +144,27 @@ fn network(root: &Path, config: &RunConfig, signature: &Signature, outputs: i64)
     let (plan, key) = (config.layer_plan(), Key::new(config.seed).fold("init"));
     match (&config.network, signature) {
         (NetworkConfig::Mlp { hidden, activation, batch_norm }, Signature::Regression { features }) => {
-            let mlp = MlpConfig { inputs: *features, hidden: hidden.clone(), outputs, activation: *activation, batch_norm: *batch_norm };
+            let mlp = MlpConfig {
+                inputs: *features,
+                hidden: hidden.clone(),
+                outputs,
+                activation: *activation,
+                batch_norm: *batch_norm,
+            };
             Ok((Box::new(mlp.init(root, &plan, key)?), mlp.geometry()))
         }
         (NetworkConfig::Resnet { depth, stem, width }, Signature::Classification { image, .. }) => {
-            let resnet = ResnetConfig { depth: *depth, stem: *stem, classes: outputs, channels: image[0], width: *width };
+            let resnet =
+                ResnetConfig { depth: *depth, stem: *stem, classes: outputs, channels: image[0], width: *width };
             Ok((Box::new(resnet.init(root, &plan, key)?), resnet.geometry([image[1], image[2]])))
         }
         (NetworkConfig::ResnetCifar { depth }, Signature::Classification { image, .. }) => {
             let resnet = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
             Ok((Box::new(resnet.init(root, &plan, key)?), resnet.geometry([image[1], image[2]])))
         }
-        (NetworkConfig::Mlp { .. }, _) => Err(LabError::config("network.kind", "= \"mlp\" takes tables; use \"resnet\" for images")),
+        (NetworkConfig::Mlp { .. }, _) => {
+            Err(LabError::config("network.kind", "= \"mlp\" takes tables; use \"resnet\" for images"))
+        }
         _ => Err(LabError::config("network.kind", "takes images; use \"mlp\" for tables")),
     }
 }

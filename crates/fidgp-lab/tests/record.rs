@@ -58,7 +58,7 @@ fn another_version_is_refused_by_name() {
     value["schema"] = json!("fidgp-results/7");
     let said = complaint(&value.to_string());
     assert!(said.contains("results.json has schema `fidgp-results/7`"), "{said}");
-    assert!(said.contains("reads `fidgp-results/1`; run `fidgp eval`"), "{said}");
+    assert!(said.contains("reads `fidgp-results/1`; `fidgp train --resume`"), "{said}");
     assert!(complaint(&without("schema")).contains("schema (none)"));
     assert!(complaint("{\"schema\": 3}").contains("schema 3"));
 }

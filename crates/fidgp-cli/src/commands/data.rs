@@ -10,14 +10,15 @@ use crate::args::{Data, DataAction};
 
 pub fn run(arguments: &Data) -> Outcome {
     match &arguments.action {
-        None => print!("{}", catalogue_text()),
+        None => super::print(&catalogue_text())?,
         Some(DataAction::Check { path, json }) => {
             let summary = fidgp_data::detect(path)?;
             if *json {
-                let text = serde_json::to_string_pretty(&summary).map_err(|error| LabError::config("--json", error.to_string()))?;
-                println!("{text}");
+                let text = serde_json::to_string_pretty(&summary)
+                    .map_err(|error| LabError::config("--json", error.to_string()))?;
+                super::print(&(text + "\n"))?;
             } else {
-                println!("{summary}");
+                super::print(&format!("{summary}\n"))?;
             }
         }
     }
@@ -25,10 +26,13 @@ pub fn run(arguments: &Data) -> Outcome {
 }
 
 fn catalogue_text() -> String {
-    let mut text = "Data sets fidgp reads. Nothing is downloaded: put them under $FIDGP_DATA (or ./data) as shown.\n".to_owned();
-    for entry in catalogue::ENTRIES {
+    let entry = |entry: &catalogue::Entry| {
         let catalogue::Entry { name, title, home, licence, cite, folder, layout } = entry;
-        text += &format!("\n{name}: {title}\n  from     {home}\n  to       {folder}/ ({layout})\n  terms    {licence}\n  cite     {cite}\n");
-    }
-    text
+        format!(
+            "\n{name}: {title}\n  from     {home}\n  to       {folder}/ ({layout})\n  terms    {licence}\n  cite     {cite}\n"
+        )
+    };
+    let head =
+        "Data sets fidgp reads. Nothing is downloaded: put them under $FIDGP_DATA (or ./data) as shown.\n".to_owned();
+    catalogue::ENTRIES.iter().map(entry).fold(head, |text, entry| text + &entry)
 }

@@ -16,14 +16,17 @@ const CONFIG: &str = include_str!("../../../../configs/regression-left.toml");
 pub fn run(arguments: &Demo) -> Outcome {
     let overrides = [format!("seed={}", arguments.seed).parse()?];
     let config = config::parse(CONFIG, &overrides)?;
-    eprintln!("Training a Bayesian network on a curve with a gap: 200 points, {} epochs, KL weight {}.", config.train.epochs, config.train.kl.weight);
+    eprintln!(
+        "Training a Bayesian network on a curve with a gap: 200 points, {} epochs, KL weight {}.",
+        config.train.epochs, config.train.kl.weight
+    );
     tch::set_num_threads(1);
-    experiment::clear(&arguments.out)?;
     let setting = Setting {
         device: device::choose(&arguments.device)?,
         data_root: "data".into(),
         run: arguments.out.clone(),
         resume: false,
+        force: true,
         splits: Vec::new(),
         parallel: 1,
         stop: super::stop_on_interrupt(),
@@ -32,8 +35,11 @@ pub fn run(arguments: &Demo) -> Outcome {
     let mut bar = EpochBar::new(config.train.epochs);
     let results = experiment::run(&config, &setting, &mut bar)?;
     drop(bar);
-    super::print_metrics(&results);
+    super::print_metrics(&results)?;
     let page = report::write_report(&[report::Run::read(&arguments.out)?], &arguments.out.join("report.html"))?.html;
-    eprintln!("\nLook at {}\nThe band is narrow where there are points and wide in the gap: that is the whole idea.", page.display());
+    eprintln!(
+        "\nLook at {}\nThe band is narrow where there are points and wide in the gap: that is the whole idea.",
+        page.display()
+    );
     Ok(ExitCode::SUCCESS)
 }

@@ -12,27 +12,43 @@ use super::Outcome;
 
 pub fn run(cuda: &CudaLibrary) -> Outcome {
     let mut healthy = true;
-    let line = |name: &str, value: String| println!("{name:14} {value}");
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push(format!("{name:14} {value}"));
     line("fidgp", env!("CARGO_PKG_VERSION").to_owned());
     line("engine", format!("{ENGINE} through tch 0.24"));
-    line("libtorch", fidgp_cuda::linked_libtorch().map_or("not found in this process".to_owned(), |path| path.display().to_string()));
+    line(
+        "libtorch",
+        fidgp_cuda::linked_libtorch().map_or("not found in this process".to_owned(), |path| path.display().to_string()),
+    );
     line("CUDA library", cuda.to_string());
     line("NVIDIA driver", fidgp_cuda::driver_version().unwrap_or_else(|| "none".to_owned()));
     line("devices", devices());
-    line("threads", format!("{} (inside an operation), {} (between operations)", tch::get_num_threads(), tch::get_num_interop_threads()));
+    line(
+        "threads",
+        format!(
+            "{} (inside an operation), {} (between operations)",
+            tch::get_num_threads(),
+            tch::get_num_interop_threads()
+        ),
+    );
     line("cache", cache_folder());
-    line("data", fidgp_data::catalogue::data_root().map_or_else(|error| format!("none: {error}"), |path| path.display().to_string()));
+    line(
+        "data",
+        fidgp_data::catalogue::data_root()
+            .map_or_else(|error| format!("none: {error}"), |path| path.display().to_string()),
+    );
     for device in all_devices() {
         let checked = self_check(device);
         healthy &= checked.is_ok();
         line("self-check", format!("{device:?}: {}", checked.map_or_else(|error| error, |()| "ok".to_owned())));
     }
     if let Some(advice) = cuda.advice() {
-        println!("\nhint: {advice}");
+        lines.push(format!("\nhint: {advice}"));
     }
     if !healthy {
-        println!("\nThe engine does not compute what it should. Run scripts/setup again, or point LIBTORCH at a libtorch 2.11.0.");
+        lines.push("\nThe engine does not compute what it should. Run scripts/setup again, or point LIBTORCH at a libtorch 2.11.0.".to_owned());
     }
+    super::print(&(lines.join("\n") + "\n"))?;
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -59,11 +75,12 @@ fn self_check(device: Device) -> Result<(), String> {
             Named { name: format!("self-check {index}"), value: a.matmul(&a.tr()) }
         })
         .collect();
-    let factors = cholesky(&matrices, Jitter { relative: 1e-8, escalations: 0 }, Check::Now).map_err(|error| error.to_string())?;
+    let factors = cholesky(&matrices, Jitter { relative: 1e-8, escalations: 0 }, Check::Now)
+        .map_err(|error| error.to_string())?;
     for (matrix, lower) in matrices.iter().zip(&factors) {
         let error = (lower.matmul(&lower.tr()) - &matrix.value).abs().max().double_value(&[]);
         let scale = matrix.value.abs().max().double_value(&[]);
-        if !(error <= 1e-7 * scale) {
+        if error.is_nan() || error > 1e-7 * scale {
             return Err(format!("L Lᵀ differs from A by {error:.1e}"));
         }
     }

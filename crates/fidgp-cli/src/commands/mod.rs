@@ -7,6 +7,8 @@ pub mod report;
 pub mod train;
 pub mod verify;
 
+use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp_lab::LabError;
@@ -36,13 +38,25 @@ fn end_at_once() -> ! {
     std::process::exit(130)
 }
 
+/// Writes to standard output. A reader that has seen enough (`fidgp verify | head`) is no error; a full disk is.
+fn print(text: &str) -> Result<(), LabError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(LabError::file(Path::new("standard output"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Prints the metrics of a run, with standard errors where there are several splits.
-fn print_metrics(results: &Results) {
+fn print_metrics(results: &Results) -> Result<(), LabError> {
     let width = results.metrics.keys().map(String::len).max().unwrap_or(0);
-    for (name, value) in &results.metrics {
+    let line = |(name, value): (&String, &Option<f64>)| {
         let value = value.map_or("not finite".to_owned(), |value| format!("{value:.4}"));
         let error = results.splits.as_ref().and_then(|splits| splits.standard_error.get(name).copied().flatten());
         let error = error.map_or(String::new(), |error| format!(" ± {error:.4}"));
-        println!("{name:width$}  {value}{error}");
-    }
+        format!("{name:width$}  {value}{error}\n")
+    };
+    print(&results.metrics.iter().map(line).collect::<String>())
 }

@@ -10,11 +10,12 @@ use super::Outcome;
 use crate::args::Report;
 
 pub fn run(arguments: &Report) -> Outcome {
-    let folders: Vec<PathBuf> = arguments.runs.iter().map(|path| runs_in(path)).collect::<Result<Vec<_>, _>>()?.concat();
+    let folders: Vec<PathBuf> =
+        arguments.runs.iter().map(|path| runs_in(path)).collect::<Result<Vec<_>, _>>()?.concat();
     let runs = folders.iter().map(|folder| report::Run::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let out = arguments.out.clone().unwrap_or_else(|| arguments.runs[0].join("report.html"));
     let page = report::write_report(&runs, &out)?.html;
-    println!("{}", page.display());
+    super::print(&format!("{}\n", page.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -23,11 +24,15 @@ fn runs_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     if path.join(RESULTS_FILE).exists() {
         return Ok(vec![path.to_owned()]);
     }
-    let entries = std::fs::read_dir(path).map_err(|error| LabError::config(path.display().to_string(), format!("is no run folder: {error}")))?;
-    let mut runs: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|folder| folder.join(RESULTS_FILE).exists()).collect();
+    let entries = std::fs::read_dir(path)
+        .map_err(|error| LabError::config(path.display().to_string(), format!("is no run folder: {error}")))?;
+    let mut runs: Vec<_> =
+        entries.flatten().map(|entry| entry.path()).filter(|folder| folder.join(RESULTS_FILE).exists()).collect();
     runs.sort();
     if runs.is_empty() {
-        let why = format!("holds no {RESULTS_FILE}; give the folder of a finished run (an unfinished one goes on with fidgp train --resume)");
+        let why = format!(
+            "holds no {RESULTS_FILE}; give the folder of a finished run (an unfinished one goes on with fidgp train --resume)"
+        );
         return Err(LabError::config(path.display().to_string(), why));
     }
     Ok(runs)

@@ -14,18 +14,16 @@ use crate::progress::{EpochBar, SplitBar};
 
 pub fn run(arguments: &Train) -> Outcome {
     let (config, run) = plan(arguments)?;
-    if arguments.force {
-        experiment::clear(&run)?;
-    }
     let device = device::choose(&arguments.device)?;
-    tch::set_num_threads(arguments.threads.unwrap_or_else(|| threads_for(&config)));
+    tch::set_num_threads(arguments.threads.map_or_else(|| threads_for(&config), std::num::NonZero::get) as i32);
     let setting = Setting {
         device,
         data_root: data_root(arguments.data.as_deref(), &config)?,
         run: run.clone(),
         resume: arguments.resume.is_some(),
+        force: arguments.force,
         splits: splits(&arguments.splits)?,
-        parallel: arguments.parallel.unwrap_or_else(cores),
+        parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
         stop: super::stop_on_interrupt(),
         command: Some(command_line()),
     };
@@ -35,7 +33,7 @@ pub fn run(arguments: &Train) -> Outcome {
     };
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);
-    super::print_metrics(&results);
+    super::print_metrics(&results)?;
     eprintln!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), run.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -51,10 +49,10 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf), LabError> {
     Ok((config, run))
 }
 
-fn threads_for(config: &RunConfig) -> i32 {
+fn threads_for(config: &RunConfig) -> usize {
     match config.network {
         NetworkConfig::Mlp { .. } => 1,
-        NetworkConfig::Resnet { .. } | NetworkConfig::ResnetCifar { .. } => cores() as i32,
+        NetworkConfig::Resnet { .. } | NetworkConfig::ResnetCifar { .. } => cores(),
     }
 }
 
@@ -74,8 +72,10 @@ fn splits(text: &str) -> Result<Vec<usize>, LabError> {
     if text == "all" {
         return Ok(Vec::new());
     }
-    let numbers = text.split(',').map(|part| part.trim().parse());
-    numbers.collect::<Result<_, _>>().map_err(|_| LabError::config("--splits", format!("`{text}` is neither `all` nor numbers such as 0,1,2")))
+    let numbers = text.split(',').map(|part| part.trim().parse()).collect::<Result<std::collections::BTreeSet<_>, _>>();
+    numbers
+        .map(|numbers| numbers.into_iter().collect())
+        .map_err(|_| LabError::config("--splits", format!("`{text}` is neither `all` nor numbers such as 0,1,2")))
 }
 
 /// The command as it was typed, without the path of the program.

@@ -15,10 +15,11 @@ pub fn run(arguments: &Verify) -> Outcome {
         args::Precision::F32 => Precision::F32,
     };
     let text = match &arguments.file {
-        Some(path) => std::fs::read_to_string(path).map_err(|error| LabError::config(path.display().to_string(), error.to_string()))?,
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| LabError::config(path.display().to_string(), error.to_string()))?,
         None => GOLDEN.to_owned(),
     };
     let rows = verify::verify(&text, precision, device)?;
-    print!("{}", verify::render(&rows));
+    super::print(&verify::render(&rows))?;
     Ok(if rows.iter().any(verify::Row::failed) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -41,7 +41,13 @@ impl Forecast {
 ///
 /// # Errors
 /// When the model is no regression, or the data does not fit it.
-pub fn forecast(model: &Model, data: &TableSource, scale: Option<&Standardiser>, (draws, batch): (u64, usize), key: Key) -> Result<Forecast> {
+pub fn forecast(
+    model: &Model,
+    data: &TableSource,
+    scale: Option<&Standardiser>,
+    (draws, batch): (u64, usize),
+    key: Key,
+) -> Result<Forecast> {
     let Likelihood::Gaussian(likelihood) = &model.likelihood else {
         return Err(LabError::config("likelihood.kind", "must be \"gaussian\" for a regression"));
     };
@@ -51,8 +57,12 @@ pub fn forecast(model: &Model, data: &TableSource, scale: Option<&Standardiser>,
     let (mut means, mut noise) = (flat(&predicted.means)?, flat(&predicted.noise)?);
     if let Some(scale) = scale {
         let unit = scale.inverse_target_sd(1.0);
-        means.iter_mut().for_each(|mean| *mean = scale.inverse_target(*mean));
-        noise.iter_mut().for_each(|variance| *variance *= unit * unit);
+        for mean in &mut means {
+            *mean = scale.inverse_target(*mean);
+        }
+        for variance in &mut noise {
+            *variance *= unit * unit;
+        }
     }
     let points = predicted.means.size()[1] as usize;
     Ok(Forecast { means, noise, points })

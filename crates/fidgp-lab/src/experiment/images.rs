@@ -56,7 +56,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let model = Model::init(config, &signature(&sets.train), setting.device)?;
     let DataConfig::Images { augment, .. } = config.data else { unreachable!("read has checked it") };
     let source = |images: &Images, augment: Augment| {
-        let normalisation = model.normalisation.as_ref().ok_or_else(|| LabError::config("network", "has no normalisation"))?;
+        let normalisation =
+            model.normalisation.as_ref().ok_or_else(|| LabError::config("network", "has no normalisation"))?;
         Ok::<_, LabError>(ImageSource::new(images, augment, normalisation, setting.device))
     };
     let train = source(&sets.train, augment)?;
@@ -64,6 +65,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         let statistics = source(&sets.train, Augment::None)?;
         super::start::run(begin, &model, &statistics, config.predict.batch_size)?;
     }
+    super::open_folder(config, setting)?;
     let validation = sets.validation.as_ref().map(|images| source(images, Augment::None)).transpose()?;
     let key = Key::new(config.seed).fold("predict");
     let measure = |model: &Model, set: &ImageSource, draws: u64| {

@@ -29,6 +29,8 @@ pub struct Setting<'a> {
     pub run: PathBuf,
     /// Go on from the last checkpoint.
     pub resume: bool,
+    /// Forget the run that the folder holds, once this one is known to be possible.
+    pub force: bool,
     /// Which splits of a data set that has several; all when empty.
     pub splits: Vec<usize>,
     /// Splits that are trained at the same time.
@@ -45,7 +47,7 @@ pub struct Setting<'a> {
 /// When data, training or disk fail; what was done before is kept.
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Results> {
     config.check()?;
-    prepare_folder(config, setting)?;
+    refuse_to_mix(setting)?;
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => uci::run(config, setting, watch)?,
@@ -55,22 +57,27 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     Ok(results)
 }
 
-/// Makes the run folder and writes the resolved config; refuses to mix two runs.
-fn prepare_folder(config: &RunConfig, setting: &Setting) -> Result<()> {
-    let path = setting.run.join(CONFIG_FILE);
-    if path.exists() && !setting.resume {
-        let why = "exists already; go on with --resume, choose another --out, or pass --force to start again";
+/// Two runs do not share a folder.
+fn refuse_to_mix(setting: &Setting) -> Result<()> {
+    if setting.run.join(CONFIG_FILE).exists() && !setting.resume && !setting.force {
+        let why = "holds a run already; go on with --resume, choose another --out, or pass --force to start again";
         return Err(LabError::config(setting.run.display().to_string(), why));
     }
-    Ok(write_atomically(&path, config.to_toml()?.as_bytes())?)
+    Ok(())
+}
+
+/// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
+/// a run that cannot begin changes nothing on disk.
+fn open_folder(config: &RunConfig, setting: &Setting) -> Result<()> {
+    if setting.force && !setting.resume {
+        clear(&setting.run)?;
+    }
+    Ok(write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?)
 }
 
 /// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
-///
-/// # Errors
-/// When a file cannot be removed.
-pub fn clear(run: &Path) -> Result<()> {
-    let fail = |error: std::io::Error| LabError::file(run, error);
+fn clear(run: &Path) -> Result<()> {
+    let fail = |error: std::io::Error| LabError::file(run, &error);
     for file in [CONFIG_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
         match std::fs::remove_file(run.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
@@ -93,7 +100,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: 
     let cost = fidgp_zoo::cost::cost(&model.geometry, &config.layer_plan(), fidgp_zoo::cost::Counting::Ours)?;
     let gpu = if setting.device.is_cuda() { crate::device::gpu_name() } else { None };
     Ok(Results {
-        schema: Schema::default(),
+        schema: Schema,
         name: config.name.clone(),
         method: config.method.name().to_owned(),
         data: config.data.name(),
@@ -105,7 +112,11 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: 
         metrics: crate::record::Metrics::new(),
         metric_notes: crate::record::MetricNotes::new(),
         cost: Cost { parameters, bytes: cost.bytes_f32 as u64, macs: (cost.flops_ours / 2) as u64 },
-        time: Time { train_seconds: Some(seconds), seconds_per_epoch: Some(seconds / config.train.epochs as f64), predict_seconds: None },
+        time: Time {
+            train_seconds: Some(seconds),
+            seconds_per_epoch: Some(seconds / config.train.epochs as f64),
+            predict_seconds: None,
+        },
         splits: None,
         published: Vec::new(),
         figures: Vec::new(),

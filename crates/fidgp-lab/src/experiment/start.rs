@@ -11,7 +11,9 @@ use crate::source::ImageSource;
 pub fn run(config: &StartConfig, model: &Model, images: &ImageSource, batch: usize) -> Result<()> {
     let mut tensors = weights::read(&config.weights)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
-    tensors.iter_mut().for_each(|(_, tensor)| *tensor = tensor.to_device(model.store.device()));
+    for (_, tensor) in &mut tensors {
+        *tensor = tensor.to_device(model.store.device());
+    }
     let own = model.store.variables().into_iter().filter(|(name, _)| name.starts_with("input."));
     for (name, value) in own {
         // weights from elsewhere do not say how images are normalised: then the training set does

@@ -29,8 +29,10 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     };
     let data = synthetic::draw(train, validation.max(1), test, config.seed)?;
     let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
+    super::open_folder(config, setting)?;
     let source = TableSource::new(&data.train, setting.device)?;
-    let validate = |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
+    let validate =
+        |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
     let fit = Fit {
         model: &model,
         config: &config.train,
@@ -54,7 +56,13 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     Ok(results)
 }
 
-fn forecast(model: &Model, table: &Table, config: &RunConfig, draws: u64, device: Device) -> Result<evaluate::Forecast> {
+fn forecast(
+    model: &Model,
+    table: &Table,
+    config: &RunConfig,
+    draws: u64,
+    device: Device,
+) -> Result<evaluate::Forecast> {
     let key = Key::new(config.seed).fold("predict");
     evaluate::forecast(model, &TableSource::new(table, device)?, None, (draws, config.predict.batch_size), key)
 }
@@ -64,7 +72,12 @@ fn nll(model: &Model, table: &Table, config: &RunConfig, draws: u64, device: Dev
     Ok(metrics.get(fidgp_metrics::names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
 }
 
-fn figure(grid: &Table, forecast: &evaluate::Forecast, data: &synthetic::Synthetic, kl_weight: f64) -> Result<Regression1d> {
+fn figure(
+    grid: &Table,
+    forecast: &evaluate::Forecast,
+    data: &synthetic::Synthetic,
+    kl_weight: f64,
+) -> Result<Regression1d> {
     let (mean, epistemic_sd, noise_sd) = forecast.split()?;
     let x = grid.features().to_vec();
     let points = |table: &Table| Points { x: table.features().to_vec(), y: table.targets().to_vec() };

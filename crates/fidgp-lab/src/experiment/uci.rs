@@ -24,24 +24,31 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     };
     let uci = Uci::read(&setting.data_root.join("uci"), name)?;
     let splits = if setting.splits.is_empty() { (0..uci.splits()).collect() } else { setting.splits.clone() };
+    let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
+    super::open_folder(config, setting)?;
     let watch = Mutex::new((watch, 0));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(setting.parallel.max(1)).start_handler(|_| tch::set_num_threads(1)).build();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(setting.parallel.max(1))
+        .start_handler(|_| tch::set_num_threads(1))
+        .build();
     let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
     let started = Instant::now();
     let total = splits.len();
     let rows: Vec<SplitMetrics> = pool.install(|| {
-        splits.par_iter().map(|&split| {
-            let row = one_split(config, setting, &uci, split)?;
-            if let Ok(mut guard) = watch.lock() {
-                guard.1 += 1;
-                let done = guard.1;
-                let nll = row.metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::NAN);
-                guard.0.step(0, done, total as u64, nll);
-            }
-            Ok(row)
-        }).collect::<Result<_>>()
+        splits
+            .par_iter()
+            .map(|&split| {
+                let row = one_split(config, setting, &uci, split)?;
+                if let Ok(mut guard) = watch.lock() {
+                    guard.1 += 1;
+                    let done = guard.1;
+                    let nll = row.metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::NAN);
+                    guard.0.step(0, done, total as u64, nll);
+                }
+                Ok(row)
+            })
+            .collect::<Result<_>>()
     })?;
-    let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
     let mut results = blank_results(config, setting, &model, started.elapsed().as_secs_f64())?;
     results.time.seconds_per_epoch = None;
     let splits = Splits::new(rows);
@@ -62,7 +69,9 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
     }
     let seed = Key::new(config.seed).fold("split").at(split as u64).seed();
     let parts = match config.data {
-        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => uci.split(split)?.with_validation(validation_fraction, seed)?,
+        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => {
+            uci.split(split)?.with_validation(validation_fraction, seed)?
+        }
         _ => {
             let whole = uci.split(split)?;
             fidgp_data::split::Parts { train: whole.train, validation: Vec::new(), test: whole.test }
@@ -94,15 +103,18 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         compute: None,
         stop: setting.stop,
     };
-    fit.run(false, &mut Quiet)?;
+    fit.run(false, &mut Quiet).map_err(|error| match error {
+        LabError::Interrupted { epoch, step, .. } => LabError::Interrupted { epoch, step, run: setting.run.clone() },
+        other => other,
+    })?;
     let mut metrics = measure(&model, &parts.test, config.predict.draws)?;
     if !parts.validation.is_empty() {
         let validation = measure(&model, &parts.validation, config.predict.draws)?;
         metrics.extend(validation.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
     }
     let row = SplitMetrics { split, metrics };
-    let json = serde_json::to_vec_pretty(&row).map_err(|error| LabError::file(&path, error))?;
-    std::fs::create_dir_all(setting.run.join("splits")).map_err(|error| LabError::file(&path, error))?;
+    let json = serde_json::to_vec_pretty(&row).map_err(|error| LabError::file(&path, &error))?;
+    std::fs::create_dir_all(setting.run.join("splits")).map_err(|error| LabError::file(&path, &error))?;
     write_atomically(&path, &json)?;
     Ok(row)
 }
@@ -135,4 +147,3 @@ fn published(name: &str) -> Vec<Published> {
     .into_iter()
     .collect()
 }
-

@@ -25,7 +25,7 @@ pub enum RecordError {
         source: std::io::Error,
     },
     /// Not JSON at all, or cut off.
-    #[error("{path} is not complete JSON: {source}; run `fidgp eval` on the run folder to write it again")]
+    #[error("{path} is not complete JSON: {source}; `fidgp train --resume` on the run folder writes it again")]
     Json {
         /// The file.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum RecordError {
     /// JSON of another version, or of another program.
     #[error(
         "{path} has schema {found}, this program reads `{SCHEMA}`; \
-         run `fidgp eval` on the run folder to write it again, or use the program that wrote it"
+         `fidgp train --resume` on the run folder writes it again, or use the program that wrote it"
     )]
     Schema {
         /// The file.
@@ -44,7 +44,9 @@ pub enum RecordError {
         found: String,
     },
     /// The right version, but a field is missing or of the wrong kind.
-    #[error("{path}: {source}; docs/results-schema.md lists every field, `fidgp eval` writes the file again")]
+    #[error(
+        "{path}: {source}; docs/results-schema.md lists every field, `fidgp train --resume` on the run folder writes the file again"
+    )]
     Field {
         /// The file.
         path: PathBuf,

@@ -59,11 +59,14 @@ impl View for &Bytes {
 /// # Errors
 /// When the disk is full or the folder cannot be written; an earlier file at `path` is then still whole.
 pub fn save(path: &Path, tensors: &[(String, Tensor)], progress: &Progress) -> Result<()> {
-    let bytes = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), to_bytes(name, tensor)?))).collect::<Result<Vec<_>>>()?;
-    let progress = serde_json::to_string(progress).map_err(|error| LabError::file(path, error))?;
+    let bytes = tensors
+        .iter()
+        .map(|(name, tensor)| Ok((name.as_str(), to_bytes(name, tensor)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let progress = serde_json::to_string(progress).map_err(|error| LabError::file(path, &error))?;
     let metadata = HashMap::from([("progress".to_owned(), progress), ("format".to_owned(), "pt".to_owned())]);
     let data = safetensors::serialize(bytes.iter().map(|(name, bytes)| (name, bytes)), Some(metadata));
-    Ok(write_atomically(path, &data.map_err(|error| LabError::file(path, error))?)?)
+    Ok(write_atomically(path, &data.map_err(|error| LabError::file(path, &error))?)?)
 }
 
 /// Reads a checkpoint.
@@ -71,18 +74,22 @@ pub fn save(path: &Path, tensors: &[(String, Tensor)], progress: &Progress) -> R
 /// # Errors
 /// When the file is missing, truncated or no checkpoint; the message names it.
 pub fn load(path: &Path) -> Result<Checkpoint> {
-    let data = std::fs::read(path).map_err(|error| LabError::file(path, error))?;
     let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
+    let data = std::fs::read(path).map_err(|error| broken(error.to_string()))?;
     let (_, metadata) = SafeTensors::read_metadata(&data).map_err(|error| broken(error.to_string()))?;
     let parsed = SafeTensors::deserialize(&data).map_err(|error| broken(error.to_string()))?;
     let progress = metadata.metadata().as_ref().and_then(|m| m.get("progress"));
     let progress = progress.map_or(Ok(Progress::default()), |text| serde_json::from_str(text));
     let tensors = parsed.tensors().into_iter().map(|(name, view)| {
-        let kind = kind_of(view.dtype()).ok_or_else(|| broken(format!("`{name}` has the unsupported type {:?}", view.dtype())))?;
+        let kind = kind_of(view.dtype())
+            .ok_or_else(|| broken(format!("`{name}` has the unsupported type {:?}", view.dtype())))?;
         let shape: Vec<i64> = view.shape().iter().map(|&size| size as i64).collect();
         Ok((name, Tensor::f_from_data_size(view.data(), &shape, kind)?))
     });
-    Ok(Checkpoint { tensors: tensors.collect::<Result<_>>()?, progress: progress.map_err(|error| broken(error.to_string()))? })
+    Ok(Checkpoint {
+        tensors: tensors.collect::<Result<_>>()?,
+        progress: progress.map_err(|error| broken(error.to_string()))?,
+    })
 }
 
 /// Copies a checkpoint's tensors into the variables of a network.

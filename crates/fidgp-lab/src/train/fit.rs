@@ -47,6 +47,9 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
+/// Validation NLL of a model as it is.
+pub type Validate<'a> = dyn Fn(&Model) -> Result<f64> + 'a;
+
 /// A training that is about to run.
 pub struct Fit<'a> {
     /// What is trained.
@@ -58,7 +61,7 @@ pub struct Fit<'a> {
     /// On what.
     pub source: &'a dyn Source,
     /// Validation NLL of the model as it is, if there is validation data.
-    pub validate: Option<&'a dyn Fn(&Model) -> Result<f64>>,
+    pub validate: Option<&'a Validate<'a>>,
     /// The run folder; nothing is saved without one.
     pub run: Option<PathBuf>,
     /// The type in which large products are computed; that of the parameters when `None`.
@@ -108,7 +111,12 @@ impl Fit<'_> {
             let stopping = self.stop.load(Ordering::Relaxed);
             if window.len() >= look_every || progress.step_in_epoch == steps || stopping {
                 self.look(&mut window, progress)?;
-                watch.step(progress.epoch, progress.step_in_epoch, steps, progress.sums[0] / progress.step_in_epoch as f64);
+                watch.step(
+                    progress.epoch,
+                    progress.step_in_epoch,
+                    steps,
+                    progress.sums[0] / progress.step_in_epoch as f64,
+                );
             }
             if stopping && progress.step_in_epoch < steps {
                 return Ok(false);
@@ -120,7 +128,14 @@ impl Fit<'_> {
     }
 
     /// One optimiser step; returns the learning rate it was made with.
-    fn step(&self, optimiser: &mut Optimiser, progress: &Progress, steps: u64, rows: &Tensor, window: &mut Window) -> Result<f64> {
+    fn step(
+        &self,
+        optimiser: &mut Optimiser,
+        progress: &Progress,
+        steps: u64,
+        rows: &Tensor,
+        window: &mut Window,
+    ) -> Result<f64> {
         let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
         let key = Key::new(self.seed).fold("train").at(progress.step);
         let (x, y) = self.source.batch(rows, Some(key.fold("augment")))?;
@@ -136,7 +151,8 @@ impl Fit<'_> {
         let loss = negative_elbo(&nll, kl.as_ref(), beta, DatasetSize::new(self.source.len())?);
         let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map(part);
         window.push([Some(&loss), Some(&nll), part(|kl| &kl.inducing), part(|kl| &kl.conditional)]);
-        let rate = self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
+        let rate =
+            self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
         optimiser.step(&loss, rate, self.config.clip_norm)?;
         Ok(rate)
     }
@@ -155,7 +171,7 @@ impl Fit<'_> {
                 kl_inducing,
                 kl_conditional,
                 culprit: self.culprit(),
-                checkpoint: self.run.as_ref().map_or_else(|| PathBuf::from("(none)"), |run| checkpoint::last(run)),
+                checkpoint: self.run.as_ref().map(|run| checkpoint::last(run)).filter(|path| path.exists()),
             });
         }
         progress.sums.iter_mut().zip(reading.sums).for_each(|(sum, part)| *sum += part);
@@ -164,7 +180,9 @@ impl Fit<'_> {
 
     /// Who is to blame for a loss that is not finite, as far as the parameters tell.
     fn culprit(&self) -> String {
-        let broken = checkpoint::variables(&self.model.store).into_iter().find_map(|(name, tensor)| check_finite(&name, &tensor, "").err());
+        let broken = checkpoint::variables(&self.model.store)
+            .into_iter()
+            .find_map(|(name, tensor)| check_finite(&name, &tensor, "").err());
         if let Some(error) = broken {
             return error.to_string();
         }
@@ -175,14 +193,25 @@ impl Fit<'_> {
     }
 
     /// Validates, records and saves at the end of an epoch.
-    fn finish_epoch(&self, optimiser: &Optimiser, progress: &mut Progress, rate: f64, seconds: f64) -> Result<EpochRecord> {
+    fn finish_epoch(
+        &self,
+        optimiser: &Optimiser,
+        progress: &mut Progress,
+        rate: f64,
+        seconds: f64,
+    ) -> Result<EpochRecord> {
         let steps = progress.step_in_epoch as f64;
         let [loss, nll, kl_inducing, kl_conditional] = [0, 1, 2, 3].map(|part| progress.sums[part] / steps);
         progress.epoch += 1;
         progress.step_in_epoch = 0;
         progress.sums.clear();
-        let due = |every: u64| every > 0 && (progress.epoch % every == 0 || progress.epoch == self.config.epochs);
-        let validation = if due(self.config.validate_every) { self.validate.map(|validate| validate(self.model)).transpose()? } else { None };
+        let due =
+            |every: u64| every > 0 && (progress.epoch.is_multiple_of(every) || progress.epoch == self.config.epochs);
+        let validation = if due(self.config.validate_every) {
+            self.validate.map(|validate| validate(self.model)).transpose()?
+        } else {
+            None
+        };
         let beta = self.config.kl.beta(progress.epoch as f64);
         let full_kl = self.model.network.inducing().is_empty() || beta >= self.config.kl.weight;
         let save_due = due(self.config.checkpoint_every);
@@ -206,12 +235,21 @@ impl Fit<'_> {
             lambda_max,
             learning_rate: rate,
             seconds,
-            metrics: validation.map(|nll| ("validation".to_owned(), Metrics::from([("NLL".to_owned(), Some(nll))]))).into_iter().collect(),
+            metrics: validation
+                .map(|nll| ("validation".to_owned(), Metrics::from([("NLL".to_owned(), Some(nll))])))
+                .into_iter()
+                .collect(),
         })
     }
 
     fn lambda_range(&self) -> (Option<f64>, Option<f64>) {
-        let scales = self.model.network.inducing().into_iter().map(|weight| weight.conditional_scale.value().detach()).collect::<Vec<_>>();
+        let scales = self
+            .model
+            .network
+            .inducing()
+            .into_iter()
+            .map(|weight| weight.conditional_scale.value().detach())
+            .collect::<Vec<_>>();
         if scales.is_empty() {
             return (None, None);
         }
