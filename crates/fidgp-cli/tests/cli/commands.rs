@@ -1,0 +1,84 @@
+//! verify, data, doctor.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Place;
+
+fn crates() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/fidgp-cli is in crates")
+}
+
+/// The cases of the built-in file that take no time.
+fn quick_golden() -> Value {
+    let text = fs::read(crates().join("fidgp-lab/golden/golden.json")).unwrap();
+    let Value::Object(mut file) = serde_json::from_slice(&text).unwrap() else { panic!("an object") };
+    file.retain(|key, _| ["auroc", "metrics", "ddu", "projector", "ood_score"].contains(&key.as_str()));
+    Value::Object(file)
+}
+
+#[test]
+fn the_built_in_numbers_are_met_in_both_precisions() {
+    for precision in ["f64", "f32"] {
+        let said = Place::new().fidgp(&["verify", "--precision", precision]).ends(0);
+        assert!(said.out.contains(" 0 failed"), "{}", said.out);
+        assert!(!said.out.contains("FAILED"), "{}", said.out);
+    }
+}
+
+#[test]
+fn one_changed_number_fails() {
+    let place = Place::new();
+    let mut file = quick_golden();
+    place.write("same.json", &file.to_string());
+    place.fidgp(&["verify", "same.json"]).ends(0);
+    file["auroc"]["auroc"] = json!(file["auroc"]["auroc"].as_f64().unwrap() + 1e-3);
+    file["novelty"] = json!({"expected": 1.0});
+    place.write("changed.json", &file.to_string());
+    let said = place.fidgp(&["verify", "changed.json"]).ends(1);
+    assert!(said.out.contains(" 1 failed") && said.out.contains("not checked"), "{}", said.out);
+}
+
+#[test]
+fn a_file_that_is_no_golden_file_is_refused() {
+    let place = Place::new();
+    place.fidgp(&["verify", "nowhere.json"]).ends(2).says(&["`nowhere.json`"]);
+    place.write("cut.json", "{\"auroc\": ");
+    place.fidgp(&["verify", "cut.json"]).ends(1).says(&["not JSON"]);
+    place.write("list.json", "[]");
+    place.fidgp(&["verify", "list.json"]).ends(1).says(&["expected an object"]);
+}
+
+#[test]
+fn data_lists_what_can_be_read_and_where_it_goes() {
+    let said = Place::new().fidgp(&["data"]).ends(0);
+    for name in ["cifar10", "svhn", "uci"] {
+        assert!(said.out.to_lowercase().contains(name), "{name}: {}", said.out);
+    }
+    assert!(said.out.contains("FIDGP_DATA"));
+}
+
+#[test]
+fn data_check_says_what_a_folder_holds() {
+    let fixtures = crates().join("fidgp-data/tests/fixtures");
+    let cifar = fixtures.join("cifar-10-batches-bin");
+    let said = Place::new().fidgp(&["data", "check", cifar.to_str().unwrap()]).ends(0);
+    assert!(said.out.contains("test_batch.bin"), "{}", said.out);
+    let said = Place::new().fidgp(&["data", "check", "--json", cifar.to_str().unwrap()]).ends(0);
+    assert!(serde_json::from_str::<Value>(&said.out).unwrap().is_object());
+    Place::new().fidgp(&["data", "check", "nowhere"]).ends(1).says(&["nowhere: cannot be read"]);
+    let place = Place::new();
+    place.write("odd/readme.txt", "no data");
+    place.fidgp(&["data", "check", "odd"]).ends(1).says(&["not a known data set"]);
+}
+
+#[test]
+fn the_doctor_finds_this_machine_healthy() {
+    let said = Place::new().fidgp(&["doctor"]).ends(0);
+    for name in ["fidgp", "engine", "libtorch", "devices", "threads", "cache", "data", "self-check"] {
+        assert!(said.out.lines().any(|line| line.starts_with(name)), "{name}: {}", said.out);
+    }
+    assert!(said.out.contains("Cpu: ok"), "{}", said.out);
+}

@@ -1,0 +1,120 @@
+//! What goes wrong on the way: exit code 1, the place is named, what was there before is intact.
+
+use std::fs;
+use std::process::Stdio;
+
+use crate::{Place, Said};
+
+/// A little UCI set in the standard layout: 40 rows, two features, two splits; one cell can be replaced.
+pub fn write_uci(place: &Place, cell: Option<&str>) {
+    let cell_of =
+        |row: usize| if row == 12 { cell.map(str::to_owned) } else { None }.unwrap_or_else(|| format!("{}", row % 7));
+    let rows = (0..40).map(|row| format!("{} {} {}", cell_of(row), (row * row) % 11, (row * 3) % 5));
+    place.write("data/uci/yacht/data/data.txt", &rows.collect::<Vec<_>>().join("\n"));
+    place.write("data/uci/yacht/data/index_features.txt", "0\n1\n");
+    place.write("data/uci/yacht/data/index_target.txt", "2\n");
+    place.write("data/uci/yacht/data/n_splits.txt", "2\n");
+    let numbers = |rows: std::ops::Range<usize>| rows.map(|row| row.to_string()).collect::<Vec<_>>().join("\n");
+    for (split, (train, test)) in [(0..36, 36..40), (4..40, 0..4)].into_iter().enumerate() {
+        place.write(&format!("data/uci/yacht/data/index_train_{split}.txt"), &numbers(train));
+        place.write(&format!("data/uci/yacht/data/index_test_{split}.txt"), &numbers(test));
+    }
+}
+
+/// Training on that set, made tiny.
+pub fn uci_training<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let yacht = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/uci-yacht.toml");
+    let tiny = [
+        "train.epochs=2",
+        "train.kl={}",
+        "train.schedule={kind=\"constant\"}",
+        "network.hidden=[5]",
+        "predict.draws=3",
+    ];
+    let tiny = tiny.into_iter().flat_map(|change| ["--set", change]);
+    ["train", yacht, "--out", "run", "--device", "cpu"].into_iter().chain(tiny).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_table_trains_split_by_split() {
+    let place = Place::new();
+    write_uci(&place, None);
+    place.fidgp(&uci_training(&[])).ends(0);
+    let results = crate::json(&place.path("run/results.json"));
+    assert_eq!(results["splits"]["runs"].as_array().unwrap().len(), 2);
+    assert!(results["splits"]["standard_error"]["reg/RMSE"].is_number());
+    place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(1).says(&["split 2 was asked for, there are 2"]);
+}
+
+#[test]
+fn a_number_that_is_none_is_found_before_anything_is_written() {
+    for bad in ["nan", "inf", "x"] {
+        let place = Place::new();
+        write_uci(&place, Some(bad));
+        place.fidgp(&uci_training(&[])).ends(1).says(&["data.txt, line 13", bad]);
+        assert!(!place.path("run").exists());
+    }
+}
+
+#[test]
+fn missing_data_are_named_and_the_run_can_begin_once_they_are_there() {
+    let place = Place::new();
+    place.fidgp(&uci_training(&[])).ends(1).says(&["no folder of data sets", "FIDGP_DATA"]);
+    place.fidgp(&uci_training(&["--data", "elsewhere"])).ends(1).says(&["no folder `yacht` in it"]);
+    assert!(!place.path("run").exists());
+    write_uci(&place, None);
+    place.fidgp(&uci_training(&["--splits", "0"])).ends(0);
+}
+
+#[test]
+fn a_loss_that_is_not_finite_names_the_culprit() {
+    let said = Place::new().train(&["--set", "train.optimiser.learning_rate=1e30"]).ends(1);
+    assert!(said.err.contains("non-finite"), "{said:?}");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let place = Place::new();
+    place.write("file", "in the way");
+    place.train(&["--set", "seed=1"]).ends(0);
+    let toml = fs::read_to_string(place.path("run/run.toml")).unwrap();
+    place.write("config.toml", &toml);
+    place.fidgp(&["train", "config.toml", "--out", "file/run"]).ends(1).says(&["cannot write file/run/run.toml"]);
+    place.fidgp(&["report", "run", "--out", "file/report.html"]).ends(1).says(&["cannot write file/"]);
+    assert_eq!(fs::read_to_string(place.path("file")).unwrap(), "in the way");
+}
+
+#[test]
+fn a_report_needs_results() {
+    let place = Place::new();
+    place.fidgp(&["report", "nowhere"]).ends(2).says(&["`nowhere` is no run folder"]);
+    fs::create_dir(place.path("empty")).unwrap();
+    place.fidgp(&["report", "empty"]).ends(2).says(&["holds no results.json"]);
+    place.write("cut/results.json", "{\"schema\": \"fidgp-results/1\",");
+    place.fidgp(&["report", "cut"]).ends(1).says(&["cut/results.json is not complete JSON"]);
+    place.write("old/results.json", "{\"schema\": \"fidgp-results/0\"}");
+    place.fidgp(&["report", "old"]).ends(1).says(&["has schema `fidgp-results/0`"]);
+}
+
+/// Standard output on a full disk is an error, not a panic; a reader that has gone is none.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_standard_output_is_an_error() {
+    let place = Place::new();
+    for words in [&["data"][..], &["doctor"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = place.command(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        Said::by(&output).ends(1).says(&["standard output: No space left"]);
+    }
+}
+
+/// The epoch log is a convenience: where it cannot be written the run goes on and says so.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_log_does_not_end_a_run() {
+    let place = Place::new();
+    fs::create_dir(place.path("run")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", place.path("run/metrics.jsonl")).unwrap();
+    place.train(&[]).ends(0).says(&["an epoch could not be logged"]);
+    assert!(place.path("run/results.json").is_file());
+}

@@ -1,0 +1,154 @@
+//! A run that was interrupted and goes on is the run that was not interrupted, bit for bit.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{Place, Said, contents, json, words_of_training};
+
+/// Long enough to be caught in the middle, with several steps an epoch.
+const LONGER: [&str; 8] = [
+    "--set",
+    "train.epochs=60",
+    "--set",
+    "train.batch_size=8",
+    "--set",
+    "train.checkpoint_every=1",
+    "--set",
+    "train.validate_every=7",
+];
+
+/// The header of a safetensors file.
+pub fn header(bytes: &[u8]) -> Value {
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    serde_json::from_slice(&bytes[8..8 + length]).unwrap()
+}
+
+/// All tensors of a safetensors file: the header without the progress (it holds seconds), and the bytes.
+fn tensors(path: &Path) -> (Value, Vec<u8>) {
+    let bytes = fs::read(path).unwrap();
+    let mut header = header(&bytes);
+    header.as_object_mut().unwrap().remove("__metadata__");
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    (header, bytes[8 + length..].to_vec())
+}
+
+/// Starts a run, waits for its first checkpoint and presses Ctrl-C.
+#[track_caller]
+fn interrupted(place: &Place, words: &[&str], first_sign: &str) -> Said {
+    let child = place.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while !place.path(first_sign).exists() {
+        assert!(started.elapsed() < Duration::from_secs(50), "{first_sign} never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    Said::by(&child.wait_with_output().unwrap())
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
+    let (place, whole) = (Place::new(), Place::new());
+    let words = words_of_training(&LONGER);
+    interrupted(&place, &words, "run/checkpoint/last.safetensors").ends(1).says(&[
+        "stopping after this step",
+        "everything is saved",
+        "Go on with: fidgp train --resume run",
+    ]);
+    assert!(!place.path("run/results.json").exists());
+    full_disk_keeps_the_checkpoint(&place);
+    place.fidgp(&["train", "--resume", "run", "--device", "cpu"]).ends(0);
+    whole.fidgp(&words).ends(0);
+
+    let last = "run/checkpoint/last.safetensors";
+    assert!(tensors(&place.path(last)) == tensors(&whole.path(last)), "the last checkpoints differ");
+    let results = |place: &Place| json(&place.path("run/results.json"));
+    assert_eq!(results(&place)["metrics"], results(&whole)["metrics"]);
+    assert_eq!(epochs(&place), epochs(&whole));
+}
+
+/// Losses and validations by epoch, the later line of an epoch counting.
+fn epochs(place: &Place) -> Vec<(u64, Value, Value)> {
+    let text = fs::read_to_string(place.path("run/metrics.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let by_epoch = lines.map(|line| (line["epoch"].as_u64().unwrap(), (line["loss"].clone(), line["metrics"].clone())));
+    by_epoch
+        .collect::<std::collections::BTreeMap<_, _>>()
+        .into_iter()
+        .map(|(epoch, (loss, metrics))| (epoch, loss, metrics))
+        .collect()
+}
+
+/// Files may grow to 8 KiB, then writing fails as on a full disk: the run stops, and the checkpoint is the old one.
+fn full_disk_keeps_the_checkpoint(place: &Place) {
+    let before = contents(&place.path("run/checkpoint"));
+    let resume =
+        format!("trap '' XFSZ; ulimit -f 16; exec {} train --resume run --device cpu", env!("CARGO_BIN_EXE_fidgp"));
+    let output = Command::new("sh").args(["-c", &resume]).current_dir(place.path("")).output().unwrap();
+    Said::by(&output)
+        .ends(1)
+        .says(&["cannot write run/checkpoint/last.safetensors", "what stood there before is untouched"]);
+    assert!(contents(&place.path("run/checkpoint")) == before, "the checkpoint changed, or a temporary file was left");
+}
+
+#[test]
+#[cfg(unix)]
+fn interrupted_splits_are_finished_later() {
+    let place = Place::new();
+    crate::mishap::write_uci(&place, None);
+    let words = crate::mishap::uci_training(&["--set", "train.epochs=3000", "--parallel", "1", "--splits", "0"]);
+    interrupted(&place, &words, "run/run.toml").ends(1).says(&["Go on with: fidgp train --resume run"]);
+}
+
+#[test]
+fn a_finished_run_can_be_resumed() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    let metrics = json(&place.path("run/results.json"))["metrics"].clone();
+    fs::remove_file(place.path("run/results.json")).unwrap();
+    place.fidgp(&["train", "--resume", "run", "--device", "cpu"]).ends(0);
+    assert_eq!(json(&place.path("run/results.json"))["metrics"], metrics);
+}
+
+#[test]
+fn a_truncated_checkpoint_is_named_and_nothing_else_is_touched() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    let path = place.path("run/checkpoint/last.safetensors");
+    let whole = fs::read(&path).unwrap();
+    for length in [0, 7, 100, whole.len() / 2, whole.len() - 1] {
+        fs::write(&path, &whole[..length]).unwrap();
+        let before = contents(&place.path("run"));
+        place
+            .fidgp(&["train", "--resume", "run"])
+            .ends(1)
+            .says(&["checkpoint run/checkpoint/last.safetensors", "start again with --force"]);
+        assert!(contents(&place.path("run")) == before, "cut to {length} bytes: a file changed");
+    }
+    fs::remove_file(&path).unwrap();
+    place
+        .fidgp(&["train", "--resume", "run"])
+        .ends(1)
+        .says(&["checkpoint run/checkpoint/last.safetensors", "No such file"]);
+}
+
+#[test]
+fn a_checkpoint_of_another_network_is_refused() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    let toml = fs::read_to_string(place.path("run/run.toml")).unwrap();
+    assert!(toml.contains("inducing_rows = 6"));
+    fs::write(place.path("run/run.toml"), toml.replace("inducing_rows = 6", "inducing_rows = 5")).unwrap();
+    place.fidgp(&["train", "--resume", "run"]).ends(1).says(&["in the configured network"]);
+}
+
+#[test]
+fn there_must_be_a_run_to_resume() {
+    Place::new().fidgp(&["train", "--resume", "nowhere"]).ends(2).says(&["nowhere/run.toml"]);
+    Place::new().fidgp(&["train", "--resume", "run", "--set", "seed=2"]).ends(2).says(&["cannot be used with"]);
+}
