@@ -1,0 +1,126 @@
+//! The guide names every key a config can have.
+
+use fidgp_lab::config::parse;
+use toml::{Table, Value};
+
+const GUIDE: &str = include_str!("../../../docs/guide.md");
+
+/// Configs that between them have every section: what is optional is written out, defaults are filled in by reading.
+const REGRESSION: &str = r#"
+name = "a"
+method = "fidgp"
+[data]
+set = "synthetic-1d"
+train = 10
+validation = 10
+test = 10
+[network]
+kind = "mlp"
+hidden = [4]
+activation = "tanh"
+batch_norm = true
+[inducing]
+[[inducing.rules]]
+layers = ["fc1"]
+[likelihood]
+kind = "gaussian"
+noise = { kind = "learnt", init_sd = 0.3 }
+[train]
+epochs = 1
+batch_size = 10
+optimiser = { kind = "adam", learning_rate = 0.1 }
+clip_norm = 1.0
+freeze_norm_epoch = 1.0
+"#;
+const IMAGES: &str = r#"
+name = "b"
+method = "fidgp"
+[data]
+set = "images"
+name = "cifar10"
+limit = 100
+[network]
+kind = "resnet"
+depth = 18
+stem = "cifar"
+[start]
+weights = "trained.safetensors"
+[inducing]
+posterior = { family = "ensemble", members = 3 }
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 2
+batch_size = 10
+optimiser = { kind = "sgd", learning_rate = 0.1 }
+schedule = { kind = "milestones", at = [1] }
+"#;
+
+/// Flows and noises that the two configs do not have.
+const OTHERS: [&str; 8] = [
+    "inducing.posterior={family=\"flow\", flow={kind=\"made\", hidden=4}}",
+    "inducing.posterior={family=\"flow\", flow={kind=\"iaf\"}}",
+    "inducing.posterior={family=\"flow\", flow={kind=\"lipschitz\"}}",
+    "inducing.posterior={family=\"flow\", flow={kind=\"diagonal\"}}",
+    "inducing.posterior={family=\"flow\", flow={kind=\"coupling\", hidden=4}}",
+    "likelihood.noise={kind=\"fixed\", sd=0.1}",
+    "likelihood.noise={kind=\"predicted\"}",
+    "train.schedule={kind=\"cosine\"}",
+];
+
+/// All keys of a table that have a value, with the section they stand in: (whole path, own name).
+fn keys(table: &Table, within: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (key, value) in table {
+        let path = if within.is_empty() { key.clone() } else { format!("{within}.{key}") };
+        match value {
+            Value::Table(inner) => all.extend(keys(inner, &path)),
+            Value::Array(items) if items.iter().any(Value::is_table) => {
+                all.extend(items.iter().filter_map(Value::as_table).flat_map(|inner| keys(inner, &path)));
+            }
+            _ => all.push((path, key.clone())),
+        }
+    }
+    all
+}
+
+fn resolved(text: &str, change: Option<&str>) -> Table {
+    let overrides: Vec<_> = change.into_iter().map(|change| change.parse().expect("an override")).collect();
+    let config = parse(text, &overrides).unwrap_or_else(|error| panic!("{change:?}: {error}"));
+    config.to_toml().and_then(|text| text.parse().map_err(|_| unreachable!("it was just written"))).expect("TOML")
+}
+
+/// A key stands there with its whole path; one inside a value, such as a flow's, may stand there with its own name.
+fn is_in_guide(path: &str, key: &str) -> bool {
+    let own_name = [format!("`{key}`"), format!(" {key} = "), format!("\n{key} = "), format!(", {key},")];
+    let inside_a_value = path.matches('.').count() >= 2;
+    GUIDE.contains(&format!("`{path}`")) || inside_a_value && own_name.iter().any(|name| GUIDE.contains(name))
+}
+
+#[test]
+fn every_key_is_in_the_guide() {
+    let tables = [REGRESSION, IMAGES].map(|text| resolved(text, None)).into_iter();
+    let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
+    let missing: std::collections::BTreeSet<_> = tables
+        .flat_map(|table| keys(&table, ""))
+        .filter(|(path, key)| !is_in_guide(path, key))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(missing.is_empty(), "not in docs/guide.md: {missing:#?}");
+}
+
+/// The other way round: a dotted key that the guide has is one that a config has.
+#[test]
+fn the_guide_has_no_key_too_many() {
+    let tables = [REGRESSION, IMAGES].map(|text| resolved(text, None)).into_iter();
+    let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
+    let known: std::collections::BTreeSet<_> =
+        tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();
+    let sections = ["data.", "network.", "start.", "inducing.", "likelihood.", "train.", "predict."];
+    let rows = GUIDE.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.flat_map(|line| line.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2));
+    let is_known = |key: &str| known.iter().any(|path| path == key || path.starts_with(&format!("{key}.")));
+    let dotted = cells.filter(|key| sections.iter().any(|section| key.starts_with(section)));
+    let unknown: Vec<_> = dotted.filter(|key| !is_known(key)).collect();
+    assert!(unknown.is_empty(), "in docs/guide.md, but no config has it: {unknown:#?}");
+}
