@@ -15,7 +15,8 @@ pub fn prepare() -> CudaLibrary {
 
 /// The first GPU's name, as its driver gives it.
 pub fn gpu_name() -> Option<String> {
-    let output = std::process::Command::new("nvidia-smi").args(["--query-gpu=name", "--format=csv,noheader"]).output().ok()?;
+    let output =
+        std::process::Command::new("nvidia-smi").args(["--query-gpu=name", "--format=csv,noheader"]).output().ok()?;
     String::from_utf8_lossy(&output.stdout).lines().next().map(|line| line.trim().to_owned())
 }
 
@@ -33,7 +34,9 @@ pub fn choose(name: &str) -> Result<Device> {
         if index < devices {
             Ok(Device::Cuda(index as usize))
         } else {
-            let why = format!("is not there: {devices} CUDA device(s) found ({library}); use cpu or auto, and `fidgp doctor` to look closer");
+            let why = format!(
+                "is not there: {devices} CUDA device(s) found ({library}); use cpu or auto, and `fidgp doctor` to look closer"
+            );
             Err(LabError::config(format!("--device cuda:{index}"), why))
         }
     };

@@ -34,7 +34,8 @@ pub fn classify(model: &Model, batches: &[Tensor], labels: &Tensor, draws: u64, 
     let classified = predict::classify(&draws, batches, Some(labels))?;
     let classes = classified.probs.size()[1] as usize;
     let probs = normalised(&classified.probs)?;
-    let labels: Vec<usize> = Vec::<i64>::try_from(labels.to_device(tch::Device::Cpu))?.into_iter().map(|label| label as usize).collect();
+    let labels: Vec<usize> =
+        Vec::<i64>::try_from(labels.to_device(tch::Device::Cpu))?.into_iter().map(|label| label as usize).collect();
     let predictions = Predictions::new(&probs, classes, &labels)?;
     let metrics = metrics(&predictions, &classified)?;
     let figure = Classification::new(&predictions, BINS)?;

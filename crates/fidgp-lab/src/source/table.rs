@@ -24,8 +24,12 @@ impl TableSource {
     pub fn new(table: &Table, device: Device) -> Result<Self> {
         let values = || table.features().iter().chain(table.targets());
         if let Some(index) = values().position(|value| !value.is_finite()) {
-            let row = if index < table.features().len() { index / table.columns() } else { index - table.features().len() };
-            return Err(LabError::config(format!("data ({})", table.name()), format!("row {row} holds a value that is not a finite number")));
+            let row =
+                if index < table.features().len() { index / table.columns() } else { index - table.features().len() };
+            return Err(LabError::config(
+                format!("data ({})", table.name()),
+                format!("row {row} holds a value that is not a finite number"),
+            ));
         }
         let to = |values: &[f64]| Tensor::from_slice(values).to_kind(Kind::Float).to_device(device);
         Ok(Self { inputs: to(table.features()).reshape([-1, table.columns() as i64]), targets: to(table.targets()) })

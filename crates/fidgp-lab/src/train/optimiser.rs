@@ -83,7 +83,8 @@ impl Optimiser {
     /// # Errors
     /// When there is nothing to train.
     pub fn new(store: &VarStore, config: OptimiserConfig) -> Result<Self> {
-        let trainable: BTreeMap<_, _> = store.variables().into_iter().filter(|(_, tensor)| tensor.requires_grad()).collect();
+        let trainable: BTreeMap<_, _> =
+            store.variables().into_iter().filter(|(_, tensor)| tensor.requires_grad()).collect();
         let (decayed, rest): (Vec<_>, Vec<_>) = trainable.into_iter().partition(|(name, _)| is_plain_weight(name));
         let decayed_count = decayed.iter().map(|(_, tensor)| tensor.numel() as i64).sum();
         let mut parameters: Vec<_> = decayed.into_iter().chain(rest).collect();
@@ -91,7 +92,8 @@ impl Optimiser {
             return Err(LabError::config("network", "has no trainable parameters"));
         }
         let flat = tch::no_grad(|| {
-            let flat = Tensor::cat(&parameters.iter().map(|(_, tensor)| tensor.detach().reshape([-1])).collect::<Vec<_>>(), 0);
+            let flat =
+                Tensor::cat(&parameters.iter().map(|(_, tensor)| tensor.detach().reshape([-1])).collect::<Vec<_>>(), 0);
             let mut offset = 0;
             for (_, tensor) in &mut parameters {
                 let count = tensor.numel() as i64;
@@ -159,7 +161,8 @@ impl Optimiser {
     /// What a checkpoint needs beside the parameters.
     pub fn state(&self) -> Vec<(String, Tensor)> {
         let steps = Tensor::from_slice(&[self.steps]);
-        let mut state = vec![("optimiser.first".to_owned(), self.first.shallow_clone()), ("optimiser.steps".to_owned(), steps)];
+        let mut state =
+            vec![("optimiser.first".to_owned(), self.first.shallow_clone()), ("optimiser.steps".to_owned(), steps)];
         state.extend(self.second.as_ref().map(|second| ("optimiser.second".to_owned(), second.shallow_clone())));
         state
     }
@@ -171,7 +174,9 @@ impl Optimiser {
     pub fn restore(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |name: &str| {
             let found = state.get(name).filter(|tensor| name.ends_with("steps") || tensor.size() == self.flat.size());
-            found.ok_or_else(|| LabError::config("checkpoint", format!("holds no `{name}` that fits this network and optimiser")))
+            found.ok_or_else(|| {
+                LabError::config("checkpoint", format!("holds no `{name}` that fits this network and optimiser"))
+            })
         };
         let (first, steps) = (find("optimiser.first")?, find("optimiser.steps")?);
         let second = if self.second.is_some() { Some(find("optimiser.second")?) } else { None };

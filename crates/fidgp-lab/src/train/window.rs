@@ -25,7 +25,10 @@ impl Window {
     pub fn push(&mut self, parts: [Option<&Tensor>; PARTS]) {
         let like = parts[0].expect("there is always a loss").detach();
         let zero = like.zeros_like();
-        let parts: Vec<_> = parts.iter().map(|part| part.map_or_else(|| zero.shallow_clone(), |part| part.detach().to_kind(like.kind()))).collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|part| part.map_or_else(|| zero.shallow_clone(), |part| part.detach().to_kind(like.kind())))
+            .collect();
         self.rows.push(Tensor::stack(&parts, 0));
     }
 
@@ -39,7 +42,8 @@ impl Window {
         let mut sums = [0.0; PARTS];
         let mut broken = None;
         if !self.rows.is_empty() {
-            let table = Tensor::stack(&std::mem::take(&mut self.rows), 0).to_kind(Kind::Double).to_device(tch::Device::Cpu);
+            let table =
+                Tensor::stack(&std::mem::take(&mut self.rows), 0).to_kind(Kind::Double).to_device(tch::Device::Cpu);
             let values = Vec::<f64>::try_from(table.reshape([-1])).expect("a flat table of doubles");
             for (step, row) in values.chunks_exact(PARTS).enumerate() {
                 let row: [f64; PARTS] = row.try_into().expect("rows of four");
