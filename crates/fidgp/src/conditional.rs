@@ -87,7 +87,10 @@ pub fn mean(factors: &PriorFactors, whitened: &Tensor) -> Tensor {
 /// # Errors
 /// When the factors were made without Gram factors.
 pub fn matheron_prior_inducing(factors: &PriorFactors, noise: &MatheronNoise) -> Result<Tensor> {
-    let grams = factors.grams.as_ref().ok_or_else(|| Error::setting("grams", "omitted", "Matheron draws need `Grams::Factored`"))?;
+    let grams = factors
+        .grams
+        .as_ref()
+        .ok_or_else(|| Error::setting("grams", "omitted", "Matheron draws need `Grams::Factored`"))?;
     let (d_row, d_col) = (factors.d_row.unsqueeze(-1), &factors.d_col);
     let data = factors.z_row.matmul(&noise.weight).matmul(&factors.z_col.mt());
     let rows = grams.z_row_chol.matmul(&noise.row) * d_col;
@@ -156,7 +159,12 @@ pub fn column_residual(factors: &PriorFactors, x: &Tensor) -> Tensor {
 ///
 /// # Errors
 /// When the factors were made without Gram factors.
-pub fn matheron_unmerged(factors: &PriorFactors, inducing: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
+pub fn matheron_unmerged(
+    factors: &PriorFactors,
+    inducing: &Tensor,
+    scale: &Tensor,
+    noise: &MatheronNoise,
+) -> Result<Tensor> {
     let conditional = |u: &Tensor| factors.t_row().matmul(u).matmul(&factors.t_col());
     let residual = &noise.weight - conditional(&matheron_prior_inducing(factors, noise)?);
     Ok(conditional(inducing) + scale * residual)

@@ -81,7 +81,8 @@ impl Bounded {
     pub fn raw_of(name: &str, value: f64, max: Option<f64>, map: BoundMap) -> Result<f64> {
         let in_range = value > 0.0 && max.is_none_or(|max| value < max) && value.is_finite();
         if !in_range {
-            let range = max.map_or("greater than 0".to_owned(), |max| format!("greater than 0 and below its maximum {max}"));
+            let range =
+                max.map_or("greater than 0".to_owned(), |max| format!("greater than 0 and below its maximum {max}"));
             return Err(Error::setting(name, value, format!("must be {range}")));
         }
         Ok(match (max, map) {
@@ -120,10 +121,18 @@ mod tests {
 
     #[test]
     fn bounded_parameters_come_back_from_their_raw_numbers() {
-        for (value, max, map) in [(1e-3, None, BoundMap::Smooth), (1e-3, Some(0.03), BoundMap::Smooth), (0.02, Some(0.03), BoundMap::Clamp), (40.0, None, BoundMap::Clamp)] {
+        for (value, max, map) in [
+            (1e-3, None, BoundMap::Smooth),
+            (1e-3, Some(0.03), BoundMap::Smooth),
+            (0.02, Some(0.03), BoundMap::Clamp),
+            (40.0, None, BoundMap::Clamp),
+        ] {
             let raw = Bounded::raw_of("x", value, max, map).unwrap();
             let bounded = Bounded { raw: Tensor::from_slice(&[raw]), max, map };
-            assert!((bounded.value().double_value(&[0]) - value).abs() < 1e-12 * value.max(1.0), "{value} {max:?} {map:?}");
+            assert!(
+                (bounded.value().double_value(&[0]) - value).abs() < 1e-12 * value.max(1.0),
+                "{value} {max:?} {map:?}"
+            );
         }
         let error = Bounded::raw_of("max_lamda", 0.05, Some(0.03), BoundMap::Smooth).unwrap_err().to_string();
         assert!(error.contains("max_lamda") && error.contains("0.05") && error.contains("0.03"), "{error}");

@@ -64,6 +64,7 @@ pub enum Error {
 
 impl Error {
     /// A setting out of range.
+    #[expect(clippy::needless_pass_by_value, reason = "numbers and borrowed strings alike")]
     pub fn setting(setting: impl Into<String>, value: impl ToString, advice: impl Into<String>) -> Self {
         Self::Setting { setting: setting.into(), value: value.to_string(), advice: advice.into() }
     }
@@ -72,7 +73,9 @@ impl Error {
     #[must_use]
     pub(crate) fn of(self, layer: &str) -> Self {
         match self {
-            Self::Setting { setting, value, advice } => Self::Setting { setting: format!("{layer}: {setting}"), value, advice },
+            Self::Setting { setting, value, advice } => {
+                Self::Setting { setting: format!("{layer}: {setting}"), value, advice }
+            }
             other => other,
         }
     }

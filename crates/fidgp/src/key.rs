@@ -34,7 +34,8 @@ impl Key {
     #[must_use]
     pub fn fold(self, name: &str) -> Self {
         // FNV-1a over the name, started from this key.
-        let hash = name.bytes().fold(self.0 ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let hash =
+            name.bytes().fold(self.0 ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         Self(mix(hash))
     }
 
@@ -62,7 +63,13 @@ impl Key {
         self.tensor(StandardUniform, shape, (kind, device), |options| Tensor::rand(shape, options))
     }
 
-    fn tensor<D>(self, law: D, shape: &[i64], (kind, device): (Kind, Device), cuda: impl Fn((Kind, Device)) -> Tensor) -> Tensor
+    fn tensor<D>(
+        self,
+        law: D,
+        shape: &[i64],
+        (kind, device): (Kind, Device),
+        cuda: impl Fn((Kind, Device)) -> Tensor,
+    ) -> Tensor
     where
         D: Distribution<f32> + Distribution<f64> + Sync,
     {
@@ -87,7 +94,9 @@ impl Key {
         let draw = |(chunk, part): (usize, &mut [T])| {
             let mut rng = ChaCha8Rng::seed_from_u64(self.0);
             rng.set_stream(chunk as u64);
-            part.iter_mut().for_each(|value| *value = law.sample(&mut rng));
+            for value in part {
+                *value = law.sample(&mut rng);
+            }
         };
         if count <= CHUNK {
             draw((0, &mut values));

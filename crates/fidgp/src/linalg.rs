@@ -91,7 +91,11 @@ fn failures(info: &Tensor, check: Check) -> Result<Vec<usize>> {
 
 /// Tries one matrix again with ten, a hundred, … times the jitter.
 fn escalate(matrix: &Named, jitter: Jitter) -> Result<Tensor> {
-    check_finite(&matrix.name, &matrix.value, "Lower the learning rate or clip gradients; the last checkpoint is intact")?;
+    check_finite(
+        &matrix.name,
+        &matrix.value,
+        "Lower the learning rate or clip gradients; the last checkpoint is intact",
+    )?;
     let start = jitter.relative.max(f64::EPSILON);
     let mut tried = vec![jitter.relative];
     let mut minor = 0;
@@ -108,7 +112,13 @@ fn escalate(matrix: &Named, jitter: Jitter) -> Result<Tensor> {
     if minor == 0 {
         minor = with_jitter(&matrix.value, jitter.relative).f_linalg_cholesky_ex(false, false)?.1.int64_value(&[]);
     }
-    Err(Error::Cholesky { layer: matrix.name.clone(), minor, size: square_size(matrix)?, tried, condition: condition(&matrix.value) })
+    Err(Error::Cholesky {
+        layer: matrix.name.clone(),
+        minor,
+        size: square_size(matrix)?,
+        tried,
+        condition: condition(&matrix.value),
+    })
 }
 
 /// Ratio of the largest to the smallest absolute eigenvalue.
@@ -168,8 +178,10 @@ mod tests {
     #[test]
     fn a_singular_matrix_gets_more_jitter_and_the_others_stay_exact() {
         let good = spd(2, 0);
-        let singular = Tensor::ones([2, 2], (Kind::Double, Device::Cpu)) - Tensor::eye(2, (Kind::Double, Device::Cpu)) * 1e-4;
-        let factors = cholesky(&[named("good", good.copy()), named("bad", singular)], Jitter::FIDGP, Check::Now).unwrap();
+        let singular =
+            Tensor::ones([2, 2], (Kind::Double, Device::Cpu)) - Tensor::eye(2, (Kind::Double, Device::Cpu)) * 1e-4;
+        let factors =
+            cholesky(&[named("good", good.copy()), named("bad", singular)], Jitter::FIDGP, Check::Now).unwrap();
         assert!((factors[0].matmul(&factors[0].tr()) - with_jitter(&good, 1e-5)).abs().max().double_value(&[]) < 1e-12);
         assert_eq!(factors[1].isfinite().all().int64_value(&[]), 1);
     }
@@ -178,7 +190,10 @@ mod tests {
     fn an_indefinite_matrix_is_named_with_minor_and_condition() {
         let a = Tensor::from_slice(&[1.0, 0.0, 0.0, -1.0]).reshape([2, 2]);
         let error = cholesky(&[named("fc.K_row", a)], Jitter::FIDGP, Check::Now).unwrap_err().to_string();
-        assert!(error.contains("fc.K_row") && error.contains("minor 2 of 2") && error.contains("condition estimate 1.0e0"), "{error}");
+        assert!(
+            error.contains("fc.K_row") && error.contains("minor 2 of 2") && error.contains("condition estimate 1.0e0"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -192,7 +207,8 @@ mod tests {
     fn the_gradient_does_not_see_the_jitter() {
         // d trace(L Lᵀ)/dA = I exactly when mean(diag) is detached; otherwise the diagonal would hold 1 + ε.
         let a = spd(3, 9).set_requires_grad(true);
-        let l = cholesky(&[named("a", a.shallow_clone())], Jitter { relative: 0.5, escalations: 0 }, Check::Now).unwrap();
+        let l =
+            cholesky(&[named("a", a.shallow_clone())], Jitter { relative: 0.5, escalations: 0 }, Check::Now).unwrap();
         l[0].matmul(&l[0].tr()).trace().backward();
         assert!((a.grad() - Tensor::eye(3, (Kind::Double, Device::Cpu))).abs().max().double_value(&[]) < 1e-12);
     }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Tensor};
 
-use crate::distribution::{BoundMap, Bounded, kl_to_standard_normal, normal_log_density_from_noise, standard_normal_log_density, sum_matrices};
+use crate::distribution::{
+    BoundMap, Bounded, kl_to_standard_normal, normal_log_density_from_noise, standard_normal_log_density, sum_matrices,
+};
 use crate::flow::{AnyFlow, Flow, FlowConfig, Flowed, StackedFlow};
 use crate::linalg::log_det_lower;
 use crate::prior::{PriorFactors, Sizes, layer_name};
@@ -117,12 +119,20 @@ impl Posterior {
         let name = layer_name(path);
         let PosteriorOptions { family, whitened, init_sd, max_sd, bound } = options;
         if !whitened && !matches!(family, PosteriorConfig::Diagonal | PosteriorConfig::Flow { .. }) {
-            return Err(Error::setting(format!("{name}: whitened_u"), false, "only the diagonal and flow families can be unwhitened"));
+            return Err(Error::setting(
+                format!("{name}: whitened_u"),
+                false,
+                "only the diagonal and flow families can be unwhitened",
+            ));
         }
         let (rows, cols) = (sizes.rows, sizes.cols);
         let mean_shape = match family {
             PosteriorConfig::Ensemble { members } if *members < 1 => {
-                return Err(Error::setting(format!("{name}: members"), members, "an ensemble needs at least one member"));
+                return Err(Error::setting(
+                    format!("{name}: members"),
+                    members,
+                    "an ensemble needs at least one member",
+                ));
             }
             PosteriorConfig::Ensemble { members } => vec![*members, rows, cols],
             _ => vec![rows, cols],
@@ -163,7 +173,10 @@ impl Posterior {
             }
             Family::Flow(flow) => {
                 if let Some((mean, sd)) = flow.push_gaussian(&self.mean, &sd).filter(|_| self.whitened) {
-                    return InducingDraw { kl: kl_to_standard_normal(&mean, &sd), whitened: mean + sd * &noise.epsilon };
+                    return InducingDraw {
+                        kl: kl_to_standard_normal(&mean, &sd),
+                        whitened: mean + sd * &noise.epsilon,
+                    };
                 }
                 let v0 = &self.mean + &sd * &noise.epsilon;
                 let Flowed { value, log_det } = flow.forward(&v0, noise.dropout);
@@ -212,10 +225,16 @@ impl Posterior {
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let families = match (&self.family, &other.family) {
             (Family::Diagonal, Family::Diagonal) => true,
-            (Family::Flow(mine), Family::Flow(theirs)) => mine.config() == theirs.config() && mine.config().is_batched(),
+            (Family::Flow(mine), Family::Flow(theirs)) => {
+                mine.config() == theirs.config() && mine.config().is_batched()
+            }
             _ => false,
         };
-        families && self.whitened && other.whitened && self.mean.size() == other.mean.size() && self.sd.is_like(&other.sd)
+        families
+            && self.whitened
+            && other.whitened
+            && self.mean.size() == other.mean.size()
+            && self.sd.is_like(&other.sd)
     }
 
     /// The flow, if this family has one.
@@ -231,7 +250,11 @@ impl Posterior {
 ///
 /// # Errors
 /// When the posteriors are not alike.
-pub(crate) fn draw_alike(posteriors: &[&Posterior], noise: &[&InducingNoise], training: bool) -> Result<Vec<InducingDraw>> {
+pub(crate) fn draw_alike(
+    posteriors: &[&Posterior],
+    noise: &[&InducingNoise],
+    training: bool,
+) -> Result<Vec<InducingDraw>> {
     let stack = |tensors: Vec<&Tensor>| Tensor::stack(&tensors, 0);
     let mean = stack(posteriors.iter().map(|posterior| &posterior.mean).collect()); // [L, R, C]
     let sd = Bounded::stack(&posteriors.iter().map(|posterior| &posterior.sd).collect::<Vec<_>>()).value();
@@ -260,9 +283,10 @@ impl Family {
         Ok(match config {
             PosteriorConfig::Diagonal => Self::Diagonal,
             PosteriorConfig::Ensemble { .. } => Self::Ensemble,
-            PosteriorConfig::MatrixNormal => {
-                Self::MatrixNormal { row_lower: lower("inducing_row_lower", rows), col_lower: lower("inducing_col_lower", cols) }
-            }
+            PosteriorConfig::MatrixNormal => Self::MatrixNormal {
+                row_lower: lower("inducing_row_lower", rows),
+                col_lower: lower("inducing_col_lower", cols),
+            },
             PosteriorConfig::Full => Self::Full { lower: lower("inducing_lower", rows * cols) },
             PosteriorConfig::Flow { flow } => Self::Flow(flow.init(&(path / "flow"), cols, key.fold("flow"))?),
         })
@@ -292,7 +316,8 @@ pub fn kl_unwhitened(prior: &PriorFactors, mean: &Tensor, sd: &Tensor) -> Tensor
         crate::linalg::solve_lower(l, &eye).square().sum_dim_intlist(0, false, l.kind())
     };
     let (rows, cols) = (mean.size()[0] as f64, mean.size()[1] as f64);
-    let trace = (sd.square() * precision_diagonal(&prior.l_row).outer(&precision_diagonal(&prior.l_col))).sum(sd.kind());
+    let trace =
+        (sd.square() * precision_diagonal(&prior.l_row).outer(&precision_diagonal(&prior.l_col))).sum(sd.kind());
     let quadratic = prior.whiten(mean).square().sum(mean.kind());
     let log_det = log_det_lower(&prior.l_row) * cols + log_det_lower(&prior.l_col) * rows - sd.log().sum(sd.kind());
     (trace + quadratic - rows * cols) * 0.5 + log_det

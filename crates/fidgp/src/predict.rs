@@ -44,7 +44,8 @@ impl<'a> Draws<'a> {
     pub fn outputs(&self, k: u64, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
         tch::no_grad(|| {
             let key = self.key.at(k);
-            let mut pass = Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?.computing_in(self.compute);
+            let mut pass =
+                Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?.computing_in(self.compute);
             for (index, batch) in batches.iter().enumerate() {
                 pass.set_noise(key.at(index as u64));
                 each(index, self.network.forward(batch, &mut pass)?)?;

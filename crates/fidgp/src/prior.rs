@@ -47,7 +47,11 @@ impl KroneckerPrior {
         let name = layer_name(path);
         if sizes.rows < 1 || sizes.cols < 1 {
             let found = format!("{}x{}", sizes.rows, sizes.cols);
-            return Err(Error::setting(format!("{name}: inducing size"), found, "needs at least one row and one column"));
+            return Err(Error::setting(
+                format!("{name}: inducing size"),
+                found,
+                "needs at least one row and one column",
+            ));
         }
         if d_init <= 0.0 || !d_init.is_finite() {
             return Err(Error::setting(format!("{name}: init_d"), d_init, "must be greater than 0"));
@@ -56,7 +60,8 @@ impl KroneckerPrior {
             let z = key.fold(label).normal(&[inducing, width], Kind::Double, path.device()) / (inducing as f64).sqrt();
             path.var_copy(label, &z)
         };
-        let raw = |label: &str, inducing: i64| path.var(label, &[inducing], tch::nn::Init::Const(inverse_softplus(d_init)));
+        let raw =
+            |label: &str, inducing: i64| path.var(label, &[inducing], tch::nn::Init::Const(inverse_softplus(d_init)));
         Ok(Self {
             z_row: z("z_row", sizes.rows, sizes.d_out),
             z_col: z("z_col", sizes.cols, sizes.d_in),
@@ -131,6 +136,9 @@ pub struct GramFactors {
 }
 
 /// Factors of many priors: all their matrices of one size are factorised in one batched call.
+///
+/// # Panics
+/// Never: there is one factor for each matrix.
 ///
 /// # Errors
 /// When a covariance cannot be factorised; the error names layer and matrix.

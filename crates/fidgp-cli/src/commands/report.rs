@@ -19,15 +19,17 @@ pub fn run(arguments: &Report) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder itself if it holds results, else the folders in it that do.
+/// A results file or run folder itself, else the run folders and results files in it.
 fn runs_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
-    if path.join(RESULTS_FILE).exists() {
+    let is_run = |path: &Path| path.join(RESULTS_FILE).exists();
+    let is_file = |path: &Path| path.is_file() && path.extension().is_some_and(|ending| ending == "json");
+    if is_run(path) || is_file(path) {
         return Ok(vec![path.to_owned()]);
     }
     let entries = std::fs::read_dir(path)
         .map_err(|error| LabError::config(path.display().to_string(), format!("is no run folder: {error}")))?;
     let mut runs: Vec<_> =
-        entries.flatten().map(|entry| entry.path()).filter(|folder| folder.join(RESULTS_FILE).exists()).collect();
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path) || is_file(path)).collect();
     runs.sort();
     if runs.is_empty() {
         let why = format!(

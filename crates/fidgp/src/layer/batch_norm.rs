@@ -33,6 +33,15 @@ impl BatchNorm {
     /// `[N, features, ..]` → the same
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Tensor {
         let (mean, var) = (Some(&self.running_mean), Some(&self.running_var));
-        x.batch_norm(Some(&self.weight), Some(&self.bias), mean, var, pass.batch_statistics(), Self::MOMENTUM, Self::EPSILON, true)
+        x.batch_norm(
+            Some(&self.weight),
+            Some(&self.bias),
+            mean,
+            var,
+            pass.batch_statistics(),
+            Self::MOMENTUM,
+            Self::EPSILON,
+            true,
+        )
     }
 }

@@ -112,7 +112,11 @@ impl Conv2d {
     pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
         let name = self.slot.name();
         if x.dim() != 4 || x.size()[1] != self.config.in_channels {
-            return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[N, {}, H, W]", self.config.in_channels)));
+            return Err(Error::shape(
+                format!("input of {name}"),
+                &x.size(),
+                format!("[N, {}, H, W]", self.config.in_channels),
+            ));
         }
         let y = match &self.slot {
             Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass)?,

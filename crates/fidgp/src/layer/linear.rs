@@ -3,8 +3,8 @@
 use tch::Tensor;
 use tch::nn::Path;
 
-use super::slot::{DenseStart, Slot, SlotConfig};
 use super::Pass;
+use super::slot::{DenseStart, Slot, SlotConfig};
 use crate::weight::Drawn;
 use crate::{Error, Key, Result};
 
@@ -25,7 +25,14 @@ impl Linear {
     ///
     /// # Errors
     /// When a width is zero or a setting of the slot is out of range.
-    pub fn init(path: &Path, in_features: i64, out_features: i64, bias: bool, slot: &SlotConfig, key: Key) -> Result<Self> {
+    pub fn init(
+        path: &Path,
+        in_features: i64,
+        out_features: i64,
+        bias: bool,
+        slot: &SlotConfig,
+        key: Key,
+    ) -> Result<Self> {
         let name = crate::prior::layer_name(path);
         super::at_least(1, &name, &[("in_features", in_features), ("out_features", out_features)])?;
         let slot = Slot::init(path, &[out_features, in_features], bias, DenseStart::Uniform, slot, key)?;

@@ -14,8 +14,8 @@ pub use slot::{DenseStart, DenseWeight, Slot, SlotConfig};
 
 use tch::Tensor;
 
-use crate::{Error, Result};
 use crate::weight::InducingWeight;
+use crate::{Error, Result};
 
 /// A network of our layers.
 pub trait Network: std::fmt::Debug + Send {
@@ -37,7 +37,9 @@ pub trait Network: std::fmt::Debug + Send {
 /// Fails on the first size of a layer that is below its least value.
 fn at_least(least: i64, layer: &str, sizes: &[(&str, i64)]) -> Result<()> {
     match sizes.iter().find(|(_, size)| *size < least) {
-        Some((what, size)) => Err(Error::setting(format!("{layer}: {what}"), size, format!("must be {least} or greater"))),
+        Some((what, size)) => {
+            Err(Error::setting(format!("{layer}: {what}"), size, format!("must be {least} or greater")))
+        }
         None => Ok(()),
     }
 }

@@ -39,7 +39,9 @@ impl Factors {
     /// # Errors
     /// When the layer was not among the weights the factors were made of.
     pub fn get(&self, layer: &str) -> Result<&PriorFactors> {
-        self.0.get(layer).ok_or_else(|| Error::setting("layer", layer, "has no factors: make `Factors::of` all Bayesian weights"))
+        self.0
+            .get(layer)
+            .ok_or_else(|| Error::setting("layer", layer, "has no factors: make `Factors::of` all Bayesian weights"))
     }
 }
 
@@ -109,7 +111,15 @@ impl Pass {
 
     /// A pass for a network without Bayesian weights.
     pub fn plain(mode: Mode) -> Self {
-        Self { mode, taps: Taps::default(), compute: None, frozen_norm: false, drawn: HashMap::new(), kl: Vec::new(), noise: None }
+        Self {
+            mode,
+            taps: Taps::default(),
+            compute: None,
+            frozen_norm: false,
+            drawn: HashMap::new(),
+            kl: Vec::new(),
+            noise: None,
+        }
     }
 
     /// Records features on the way.
@@ -146,7 +156,9 @@ impl Pass {
     }
 
     pub(super) fn drawn(&self, layer: &str) -> Result<&Drawn> {
-        self.drawn.get(layer).ok_or_else(|| Error::setting("layer", layer, "was not drawn: make the pass from the network's own weights"))
+        self.drawn.get(layer).ok_or_else(|| {
+            Error::setting("layer", layer, "was not drawn: make the pass from the network's own weights")
+        })
     }
 
     /// Standard normals for a layer's outputs, the same for the same key and layer.

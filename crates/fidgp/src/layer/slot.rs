@@ -44,7 +44,14 @@ impl Slot {
     ///
     /// # Errors
     /// When a setting is out of range.
-    pub fn init(path: &Path, shape: &[i64], bias: bool, start: DenseStart, config: &SlotConfig, key: Key) -> Result<Self> {
+    pub fn init(
+        path: &Path,
+        shape: &[i64],
+        bias: bool,
+        start: DenseStart,
+        config: &SlotConfig,
+        key: Key,
+    ) -> Result<Self> {
         let (d_out, fan_in) = (shape[0], shape[1..].iter().product::<i64>());
         match config {
             SlotConfig::Inducing(config) => {
@@ -87,7 +94,8 @@ impl DenseWeight {
         let key = key.fold(&name);
         let (kind, device) = (path.kind(), path.device());
         let fan_in = shape[1..].iter().product::<i64>() as f64;
-        let uniform = |label: &str, shape: &[i64]| (key.fold(label).uniform(shape, kind, device) * 2.0 - 1.0) / fan_in.sqrt();
+        let uniform =
+            |label: &str, shape: &[i64]| (key.fold(label).uniform(shape, kind, device) * 2.0 - 1.0) / fan_in.sqrt();
         let weight = match start {
             DenseStart::Uniform => uniform("weight", shape),
             DenseStart::HeFanOut => {

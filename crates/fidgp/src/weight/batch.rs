@@ -15,7 +15,12 @@ use crate::{Error, Key, Result};
 ///
 /// # Errors
 /// When Matheron noise meets factors without Gram factors.
-pub fn draw_all(weights: &[&InducingWeight], priors: &[&PriorFactors], key: Key, training: bool) -> Result<Vec<(Drawn, Kl)>> {
+pub fn draw_all(
+    weights: &[&InducingWeight],
+    priors: &[&PriorFactors],
+    key: Key,
+    training: bool,
+) -> Result<Vec<(Drawn, Kl)>> {
     let noise: Vec<_> = weights.iter().zip(priors).map(|(weight, prior)| weight.noise(key, prior, training)).collect();
     let inducing = draw_inducing(weights, priors, &noise, training)?;
     let lambdas = scales(weights);
@@ -27,11 +32,15 @@ pub fn draw_all(weights: &[&InducingWeight], priors: &[&PriorFactors], key: Key,
             ConditionalNoise::Matheron(noise) => {
                 // V̄ = A_r e1 A_cᵀ + what does not depend on e1
                 let data = prior.a_row.matmul(&noise.weight).matmul(&prior.a_col.mt());
-                let corner = corners[index].as_ref().ok_or_else(|| Error::setting("corner", "none", "every Matheron draw has one"))?;
+                let corner = corners[index]
+                    .as_ref()
+                    .ok_or_else(|| Error::setting("corner", "none", "every Matheron draw has one"))?;
                 let merged = &draw.whitened - lambda * (data + corner);
                 Drawn::Weight((conditional::mean(prior, &merged) + lambda * &noise.weight) * scale)
             }
-            ConditionalNoise::Weights(noise) => Drawn::Weight(conditional::reparam(prior, &draw.whitened, lambda, noise) * scale),
+            ConditionalNoise::Weights(noise) => {
+                Drawn::Weight(conditional::reparam(prior, &draw.whitened, lambda, noise) * scale)
+            }
             ConditionalNoise::Outputs => {
                 Drawn::MeanAndScale { mean: conditional::mean(prior, &draw.whitened) * scale, scale: lambda * scale }
             }
@@ -54,7 +63,12 @@ fn groups<T>(items: &[T], alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<usize>> {
 }
 
 /// V of every layer, posteriors that are alike as one batch.
-fn draw_inducing(weights: &[&InducingWeight], priors: &[&PriorFactors], noise: &[WeightNoise], training: bool) -> Result<Vec<InducingDraw>> {
+fn draw_inducing(
+    weights: &[&InducingWeight],
+    priors: &[&PriorFactors],
+    noise: &[WeightNoise],
+    training: bool,
+) -> Result<Vec<InducingDraw>> {
     let mut draws: Vec<Option<InducingDraw>> = weights.iter().map(|_| None).collect();
     for group in groups(weights, |a, b| a.posterior.is_like(&b.posterior)) {
         if let [index] = group[..] {
@@ -109,14 +123,21 @@ fn whitened_corners(priors: &[&PriorFactors], noise: &[WeightNoise]) -> Result<V
 }
 
 fn whitened_corner(members: &[(usize, &PriorFactors, &MatheronNoise)]) -> Result<Tensor> {
-    let stack = |pick: fn(&PriorFactors) -> &Tensor| Tensor::stack(&members.iter().map(|member| pick(member.1)).collect::<Vec<_>>(), 0);
-    let noise = |pick: fn(&MatheronNoise) -> &Tensor| Tensor::stack(&members.iter().map(|member| pick(member.2)).collect::<Vec<_>>(), 0);
+    let stack = |pick: fn(&PriorFactors) -> &Tensor| {
+        Tensor::stack(&members.iter().map(|member| pick(member.1)).collect::<Vec<_>>(), 0)
+    };
+    let noise = |pick: fn(&MatheronNoise) -> &Tensor| {
+        Tensor::stack(&members.iter().map(|member| pick(member.2)).collect::<Vec<_>>(), 0)
+    };
     let missing = || Error::setting("grams", "omitted", "Matheron draws need `Grams::Factored`");
-    let grams: Vec<&GramFactors> = members.iter().map(|member| member.1.grams.as_ref().ok_or_else(missing)).collect::<Result<_>>()?;
-    let gram = |pick: fn(&GramFactors) -> &Tensor| Tensor::stack(&grams.iter().map(|gram| pick(gram)).collect::<Vec<_>>(), 0);
+    let grams: Vec<&GramFactors> =
+        members.iter().map(|member| member.1.grams.as_ref().ok_or_else(missing)).collect::<Result<_>>()?;
+    let gram =
+        |pick: fn(&GramFactors) -> &Tensor| Tensor::stack(&grams.iter().map(|gram| pick(gram)).collect::<Vec<_>>(), 0);
     let (d_row, d_col) = (stack(|prior| &prior.d_row).unsqueeze(-1), stack(|prior| &prior.d_col).unsqueeze(-2));
     let rows = gram(|gram| &gram.z_row_chol).matmul(&noise(|noise| &noise.row)) * &d_col;
-    let cols = noise(|noise| &noise.col).matmul(&gram(|gram| &gram.z_col_chol).mt()) + noise(|noise| &noise.corner) * &d_col;
+    let cols =
+        noise(|noise| &noise.col).matmul(&gram(|gram| &gram.z_col_chol).mt()) + noise(|noise| &noise.corner) * &d_col;
     let corner = solve_lower(&stack(|prior| &prior.l_row), &(rows + d_row * cols));
     Ok(solve_lower(&stack(|prior| &prior.l_col), &corner.mt()).mt())
 }
@@ -126,9 +147,9 @@ mod tests {
     use super::*;
     use crate::conditional::Conditional;
     use crate::flow::FlowConfig;
+    use crate::linalg::Check;
     use crate::posterior::PosteriorConfig;
     use crate::weight::{InducingConfig, factors};
-    use crate::linalg::Check;
     use tch::nn::VarStore;
     use tch::{Device, Kind};
 
@@ -138,7 +159,9 @@ mod tests {
         let weights: Vec<_> = shapes
             .iter()
             .enumerate()
-            .map(|(index, &(rows, cols))| InducingWeight::init(&(store.root() / format!("l{index}")), rows, cols, config, Key::new(4)).unwrap())
+            .map(|(index, &(rows, cols))| {
+                InducingWeight::init(&(store.root() / format!("l{index}")), rows, cols, config, Key::new(4)).unwrap()
+            })
             .collect();
         store.set_kind(Kind::Double);
         let weights: Vec<_> = weights.iter().collect();
@@ -158,8 +181,19 @@ mod tests {
     #[test]
     fn together_is_the_same_as_one_by_one() {
         for conditional in [Conditional::Matheron, Conditional::Reparam] {
-            for posterior in [PosteriorConfig::Diagonal, PosteriorConfig::MatrixNormal, PosteriorConfig::Flow { flow: FlowConfig::compat() }, PosteriorConfig::Flow { flow: FlowConfig::default() }] {
-                compare(&InducingConfig { inducing_rows: 4, inducing_cols: 3, conditional, posterior, ..InducingConfig::default() });
+            for posterior in [
+                PosteriorConfig::Diagonal,
+                PosteriorConfig::MatrixNormal,
+                PosteriorConfig::Flow { flow: FlowConfig::compat() },
+                PosteriorConfig::Flow { flow: FlowConfig::default() },
+            ] {
+                compare(&InducingConfig {
+                    inducing_rows: 4,
+                    inducing_cols: 3,
+                    conditional,
+                    posterior,
+                    ..InducingConfig::default()
+                });
             }
         }
     }

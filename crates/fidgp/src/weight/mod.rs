@@ -8,8 +8,8 @@ mod batch;
 pub use batch::draw_all;
 
 use serde::{Deserialize, Serialize};
-use tch::nn::{Init, Path};
 use tch::Tensor;
+use tch::nn::{Init, Path};
 
 use crate::conditional::{self, Conditional, ConditionalKl, MatheronNoise, NoiseOn};
 use crate::distribution::{BoundMap, Bounded};
@@ -21,6 +21,7 @@ use crate::{Error, Key, Result};
 /// How a layer's weight is made Bayesian. Names follow bayesianize where it has the same thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the switches of bayesianize's configs, under their names")]
 pub struct InducingConfig {
     /// R, the rows of U (the paper's M_out).
     pub inducing_rows: i64,
@@ -101,7 +102,11 @@ impl InducingConfig {
         };
         if self.inducing_rows < 1 || self.inducing_cols < 1 {
             let size = format!("{}x{}", self.inducing_rows, self.inducing_cols);
-            return wrong("inducing_rows x inducing_cols", &size, "an inducing matrix needs at least one row and one column");
+            return wrong(
+                "inducing_rows x inducing_cols",
+                &size,
+                "an inducing matrix needs at least one row and one column",
+            );
         }
         if self.prior_sd <= 0.0 || !self.prior_sd.is_finite() {
             return wrong("prior_sd", &self.prior_sd, "must be greater than 0");
@@ -113,7 +118,11 @@ impl InducingConfig {
             return wrong("lamda_penalty", &self.lamda_penalty, "must be 0 (no penalty) or greater");
         }
         if self.conditional == Conditional::Matheron && self.noise == NoiseOn::Outputs {
-            return wrong("noise", &"outputs", "Matheron noise is correlated between weights; use conditional = \"reparam\"");
+            return wrong(
+                "noise",
+                &"outputs",
+                "Matheron noise is correlated between weights; use conditional = \"reparam\"",
+            );
         }
         if self.conditional == Conditional::Matheron && self.conditional_kl == ConditionalKl::Exact {
             return wrong("conditional_kl", &"exact", "is the KL of Reparam; Matheron's is exact with \"paper\"");
@@ -227,7 +236,9 @@ impl InducingWeight {
     pub fn noise(&self, key: Key, factors: &PriorFactors, training: bool) -> WeightNoise {
         let key = key.fold(&self.name);
         let conditional = match (self.config.conditional, self.config.noise) {
-            (Conditional::Matheron, _) => ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), factors)),
+            (Conditional::Matheron, _) => {
+                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), factors))
+            }
             (Conditional::Reparam, NoiseOn::Outputs) => ConditionalNoise::Outputs,
             (Conditional::Reparam, NoiseOn::Weights) => {
                 let Sizes { d_out, d_in, .. } = self.sizes();

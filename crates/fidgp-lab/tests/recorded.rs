@@ -1,0 +1,78 @@
+//! What the repository claims: every file under `results/` can be read, says where it comes from, and keeps the promises
+//! made about it. The README's tables are written from the same files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fidgp_lab::record::Results;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn recorded(folder: &str) -> Vec<(String, Results)> {
+    let folder = root().join("results").join(folder);
+    let mut files: Vec<_> = std::fs::read_dir(&folder).expect("recorded results").map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let name = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
+    files.iter().filter(|path| path.extension().is_some_and(|e| e == "json")).map(|path| (name(path), Results::read(path).unwrap())).collect()
+}
+
+fn metric(results: &Results, name: &str) -> f64 {
+    results.metrics.get(name).copied().flatten().unwrap_or_else(|| panic!("{} has no {name}", results.name))
+}
+
+#[test]
+fn every_record_says_where_it_comes_from() {
+    let all: Vec<_> = ["regression", "uci"].iter().flat_map(|folder| recorded(folder)).collect();
+    assert!(all.len() >= 30, "{}", all.len());
+    for (file, results) in all {
+        assert!(results.commit.len() >= 12 && results.commit.chars().all(|c| c.is_ascii_hexdigit()), "{file}: {}", results.commit);
+        assert!(results.command.as_ref().is_some_and(|command| command.starts_with("fidgp train ")), "{file}");
+        assert!(results.cost.parameters > 0 && results.cost.macs > 0, "{file}");
+    }
+}
+
+/// The three promises of the one-dimensional regression, for both panels and three seeds each.
+#[test]
+fn the_network_knows_where_it_has_seen_data() {
+    for panel in ["left", "right"] {
+        let runs = recorded("regression");
+        let of = |method: &str| -> Vec<&Results> {
+            let prefix = format!("regression-{panel}-{method}-s");
+            runs.iter().filter(|(file, _)| file.starts_with(&prefix)).map(|(_, results)| results).collect()
+        };
+        let (ours, plain) = (of("fidgp"), of("deterministic"));
+        assert_eq!((ours.len(), plain.len()), (3, 3), "{panel}");
+        for (ours, plain) in ours.iter().zip(plain) {
+            assert_eq!(ours.seed, plain.seed);
+            let ratio = metric(ours, "reg/RMSE_truth") / metric(plain, "reg/RMSE_truth");
+            assert!(ratio <= 1.5, "{panel} seed {}: RMSE is {ratio} times the deterministic one", ours.seed);
+            let coverage = metric(ours, "reg/Coverage");
+            assert!((0.88..=0.99).contains(&coverage), "{panel} seed {}: coverage {coverage}", ours.seed);
+            let gap = metric(ours, "reg/EpistemicSD_gap_ratio");
+            assert!(gap >= 1.5, "{panel} seed {}: the gap is only {gap} times as uncertain", ours.seed);
+            assert!((ours.config["train"]["kl"]["weight"].as_f64().unwrap() - 1.0).abs() < f64::EPSILON, "{panel}: tempered");
+        }
+    }
+}
+
+#[test]
+fn uci_records_hold_all_splits_of_three_methods() {
+    let runs = recorded("uci");
+    for set in ["boston", "concrete", "energy", "power", "wine", "yacht"] {
+        for method in ["fidgp", "ffgu", "deterministic"] {
+            let file = format!("{set}-{method}");
+            let (_, results) = runs.iter().find(|(name, _)| *name == file).unwrap_or_else(|| panic!("{file} is missing"));
+            assert_eq!(results.method, method, "{file}");
+            assert_eq!(results.splits.as_ref().map(|splits| splits.runs.len()), Some(20), "{file}");
+            assert!(metric(results, "reg/NLL").is_finite() && metric(results, "reg/RMSE") > 0.0, "{file}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_shows_what_is_recorded() {
+    let status = Command::new("python3").arg(root().join("scripts/readme")).arg("--check").status().expect("python3");
+    assert!(status.success());
+}
