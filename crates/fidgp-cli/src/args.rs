@@ -25,6 +25,8 @@ pub enum Command {
     Train(Train),
     /// Turn one or several runs into one HTML page with figures
     Report(Report),
+    /// Count parameters, operations and bytes of a config, layer by layer
+    Cost(Cost),
     /// Check the mathematics against reference numbers
     Verify(Verify),
     /// List the known data sets, or look at one on disk
@@ -96,6 +98,25 @@ pub struct Report {
     /// Where to write the page [default: report.html in the first]
     #[arg(long)]
     pub out: Option<PathBuf>,
+}
+
+/// Count parameters, operations and bytes of a config, layer by layer.
+///
+/// Nothing is trained and no data is read. FLOPs are two for each multiply-accumulate of one input and one weight draw, by
+/// the paper's order of evaluation and by ours.
+#[derive(Debug, Args)]
+pub struct Cost {
+    /// The config file
+    pub config: PathBuf,
+    /// Change a config value: dotted.key=value (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
+    /// Count as the paper's released code stores things, to compare with its tables
+    #[arg(long)]
+    pub compat: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Check the mathematics against reference numbers.

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments),
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Cost(arguments) => commands::cost::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
         Command::Data(arguments) => commands::data::run(&arguments),
         Command::Doctor => commands::doctor::run(&cuda),

@@ -4,11 +4,13 @@ use fidgp::Key;
 use fidgp::layer::Network;
 use fidgp::objective::{Gaussian, categorical_nll};
 use fidgp_data::ChannelStatistics;
+use fidgp_zoo::cost::Cost;
+pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::{LayerGeometry, MlpConfig, ResnetCifarConfig, ResnetConfig};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Tensor};
 
-use crate::config::{LikelihoodConfig, NetworkConfig, RunConfig};
+use crate::config::{DataConfig, LikelihoodConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 
 /// What a network is for.
@@ -28,6 +30,42 @@ pub enum Signature {
         /// What images are normalised with.
         statistics: ChannelStatistics,
     },
+}
+
+impl Signature {
+    /// What the data set of a config has, known without reading it.
+    ///
+    /// # Errors
+    /// When the data set is not known.
+    pub fn expected(config: &RunConfig) -> Result<Self> {
+        let images = |image: [i64; 3], classes: i64| {
+            let unknown = vec![0.0; image[0] as usize];
+            let statistics = ChannelStatistics { mean: unknown.clone(), sd: unknown };
+            Self::Classification { image, classes, statistics }
+        };
+        match &config.data {
+            DataConfig::Synthetic1d { .. } => Ok(Self::Regression { features: 1 }),
+            DataConfig::Uci { name, .. } => {
+                Ok(Self::Regression { features: fidgp_data::uci::find(name)?.columns as i64 })
+            }
+            DataConfig::Images { name, .. } => match name.as_str() {
+                "cifar100" => Ok(images([3, 32, 32], 100)),
+                "cifar10" | "svhn" => Ok(images([3, 32, 32], 10)),
+                "mnist" | "fashion-mnist" | "notmnist" => Ok(images([1, 28, 28], 10)),
+                other => {
+                    Err(LabError::config("data.name", format!("`{other}` is not known; `fidgp data` lists the sets")))
+                }
+            },
+        }
+    }
+
+    /// Height and width of an input; 1×1 for a table.
+    fn input(&self) -> [i64; 2] {
+        match self {
+            Self::Regression { .. } => [1, 1],
+            Self::Classification { image, .. } => [image[1], image[2]],
+        }
+    }
 }
 
 /// A network, its parameters and its likelihood.
@@ -111,7 +149,9 @@ impl Model {
             Signature::Classification { statistics, .. } => Some(Normalisation::init(&(&root / "input"), statistics)),
             Signature::Regression { .. } => None,
         };
-        let (network, geometry) = network(&root, config, signature, outputs)?;
+        let zoo = zoo_network(config, signature, outputs)?;
+        let geometry = zoo.geometry(signature.input());
+        let network = zoo.init(&root, &config.layer_plan(), Key::new(config.seed).fold("init"))?;
         Ok(Self { store, network, likelihood, normalisation, geometry })
     }
 
@@ -138,33 +178,45 @@ fn likelihood(root: &Path, config: LikelihoodConfig, signature: &Signature) -> R
     }
 }
 
-type Built = (Box<dyn Network>, Vec<LayerGeometry>);
-
-fn network(root: &Path, config: &RunConfig, signature: &Signature, outputs: i64) -> Result<Built> {
-    let (plan, key) = (config.layer_plan(), Key::new(config.seed).fold("init"));
+/// The network of a config as the zoo knows it.
+fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<fidgp_zoo::NetworkConfig> {
     match (&config.network, signature) {
         (NetworkConfig::Mlp { hidden, activation, batch_norm }, Signature::Regression { features }) => {
-            let mlp = MlpConfig {
+            Ok(fidgp_zoo::NetworkConfig::Mlp(MlpConfig {
                 inputs: *features,
                 hidden: hidden.clone(),
                 outputs,
                 activation: *activation,
                 batch_norm: *batch_norm,
-            };
-            Ok((Box::new(mlp.init(root, &plan, key)?), mlp.geometry()))
+            }))
         }
         (NetworkConfig::Resnet { depth, stem, width }, Signature::Classification { image, .. }) => {
-            let resnet =
-                ResnetConfig { depth: *depth, stem: *stem, classes: outputs, channels: image[0], width: *width };
-            Ok((Box::new(resnet.init(root, &plan, key)?), resnet.geometry([image[1], image[2]])))
+            Ok(fidgp_zoo::NetworkConfig::Resnet(ResnetConfig {
+                depth: *depth,
+                stem: *stem,
+                classes: outputs,
+                channels: image[0],
+                width: *width,
+            }))
         }
-        (NetworkConfig::ResnetCifar { depth }, Signature::Classification { image, .. }) => {
-            let resnet = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
-            Ok((Box::new(resnet.init(root, &plan, key)?), resnet.geometry([image[1], image[2]])))
+        (NetworkConfig::ResnetCifar { depth }, Signature::Classification { .. }) => {
+            let config = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
+            Ok(fidgp_zoo::NetworkConfig::ResnetCifar(config))
         }
         (NetworkConfig::Mlp { .. }, _) => {
             Err(LabError::config("network.kind", "= \"mlp\" takes tables; use \"resnet\" for images"))
         }
         _ => Err(LabError::config("network.kind", "takes images; use \"mlp\" for tables")),
     }
+}
+
+/// What a config costs, counted without data or tensors.
+///
+/// # Errors
+/// When the config's parts do not fit each other.
+pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
+    let signature = Signature::expected(config)?;
+    let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config.likelihood, &signature)?;
+    let geometry = zoo_network(config, &signature, outputs)?.geometry(signature.input());
+    Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?)
 }

@@ -12,10 +12,15 @@ fn root() -> PathBuf {
 
 fn recorded(folder: &str) -> Vec<(String, Results)> {
     let folder = root().join("results").join(folder);
-    let mut files: Vec<_> = std::fs::read_dir(&folder).expect("recorded results").map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(&folder).expect("recorded results").map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let name = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
-    files.iter().filter(|path| path.extension().is_some_and(|e| e == "json")).map(|path| (name(path), Results::read(path).unwrap())).collect()
+    files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .map(|path| (name(path), Results::read(path).unwrap()))
+        .collect()
 }
 
 fn metric(results: &Results, name: &str) -> f64 {
@@ -27,7 +32,11 @@ fn every_record_says_where_it_comes_from() {
     let all: Vec<_> = ["regression", "uci"].iter().flat_map(|folder| recorded(folder)).collect();
     assert!(all.len() >= 30, "{}", all.len());
     for (file, results) in all {
-        assert!(results.commit.len() >= 12 && results.commit.chars().all(|c| c.is_ascii_hexdigit()), "{file}: {}", results.commit);
+        assert!(
+            results.commit.len() >= 12 && results.commit.chars().all(|c| c.is_ascii_hexdigit()),
+            "{file}: {}",
+            results.commit
+        );
         assert!(results.command.as_ref().is_some_and(|command| command.starts_with("fidgp train ")), "{file}");
         assert!(results.cost.parameters > 0 && results.cost.macs > 0, "{file}");
     }
@@ -52,7 +61,10 @@ fn the_network_knows_where_it_has_seen_data() {
             assert!((0.88..=0.99).contains(&coverage), "{panel} seed {}: coverage {coverage}", ours.seed);
             let gap = metric(ours, "reg/EpistemicSD_gap_ratio");
             assert!(gap >= 1.5, "{panel} seed {}: the gap is only {gap} times as uncertain", ours.seed);
-            assert!((ours.config["train"]["kl"]["weight"].as_f64().unwrap() - 1.0).abs() < f64::EPSILON, "{panel}: tempered");
+            assert!(
+                (ours.config["train"]["kl"]["weight"].as_f64().unwrap() - 1.0).abs() < f64::EPSILON,
+                "{panel}: tempered"
+            );
         }
     }
 }
@@ -63,7 +75,8 @@ fn uci_records_hold_all_splits_of_three_methods() {
     for set in ["boston", "concrete", "energy", "power", "wine", "yacht"] {
         for method in ["fidgp", "ffgu", "deterministic"] {
             let file = format!("{set}-{method}");
-            let (_, results) = runs.iter().find(|(name, _)| *name == file).unwrap_or_else(|| panic!("{file} is missing"));
+            let (_, results) =
+                runs.iter().find(|(name, _)| *name == file).unwrap_or_else(|| panic!("{file} is missing"));
             assert_eq!(results.method, method, "{file}");
             assert_eq!(results.splits.as_ref().map(|splits| splits.runs.len()), Some(20), "{file}");
             assert!(metric(results, "reg/NLL").is_finite() && metric(results, "reg/RMSE") > 0.0, "{file}");

@@ -3,6 +3,7 @@
 //! With `K_r = Z_r Z_rᵀ + D_r²` and `K_c = Z_c Z_cᵀ + D_c²` the inducing matrix is `U ~ MN(0, K_r, K_c)`, its
 //! cross-covariance with the (unit-scale) weight W is `Z_rᵀ ⊗ Z_cᵀ`, and the marginal of W is exactly `N(0, I)`.
 
+use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Tensor};
 
@@ -38,12 +39,40 @@ pub struct Sizes {
     pub cols: i64,
 }
 
+/// Where the inducing locations Z start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZStart {
+    /// `N(0, 1)·M^-½`.
+    #[default]
+    Normal,
+    /// Orthogonal rows (columns, where there are more rows than columns), scaled to the same mean square entry.
+    Orthogonal,
+}
+
+impl ZStart {
+    /// Z from standard normals. `[M, d]`
+    fn shape(self, normals: Tensor) -> Tensor {
+        let (inducing, width) = size2(&normals);
+        let unit = match self {
+            Self::Normal => normals,
+            Self::Orthogonal => {
+                let tall = if inducing > width { normals } else { normals.mt() };
+                let (q, _) = Tensor::linalg_qr(&tall, "reduced");
+                let q = if inducing > width { q } else { q.mt() };
+                q * (inducing.max(width) as f64).sqrt()
+            }
+        };
+        unit / (inducing as f64).sqrt()
+    }
+}
+
 impl KroneckerPrior {
-    /// `Z ~ N(0, 1)·M^-½`, `D = d_init`.
+    /// `Z ~ N(0, 1)·M^-½` or orthogonal rows of the same mean length, `D = d_init`.
     ///
     /// # Errors
     /// When an inducing size is zero or `d_init` is not positive.
-    pub fn init(path: &Path, sizes: Sizes, d_init: f64, key: Key) -> Result<Self> {
+    pub fn init(path: &Path, sizes: Sizes, d_init: f64, start: ZStart, key: Key) -> Result<Self> {
         let name = layer_name(path);
         if sizes.rows < 1 || sizes.cols < 1 {
             let found = format!("{}x{}", sizes.rows, sizes.cols);
@@ -57,8 +86,8 @@ impl KroneckerPrior {
             return Err(Error::setting(format!("{name}: init_d"), d_init, "must be greater than 0"));
         }
         let z = |label: &str, inducing: i64, width: i64| {
-            let z = key.fold(label).normal(&[inducing, width], Kind::Double, path.device()) / (inducing as f64).sqrt();
-            path.var_copy(label, &z)
+            let z = key.fold(label).normal(&[inducing, width], Kind::Double, path.device());
+            path.var_copy(label, &start.shape(z))
         };
         let raw =
             |label: &str, inducing: i64| path.var(label, &[inducing], tch::nn::Init::Const(inverse_softplus(d_init)));

@@ -13,10 +13,15 @@ pub fn run(arguments: &Report) -> Outcome {
     let folders: Vec<PathBuf> =
         arguments.runs.iter().map(|path| runs_in(path)).collect::<Result<Vec<_>, _>>()?.concat();
     let runs = folders.iter().map(|folder| report::Run::read(folder)).collect::<Result<Vec<_>, _>>()?;
-    let out = arguments.out.clone().unwrap_or_else(|| arguments.runs[0].join("report.html"));
+    let out = arguments.out.clone().unwrap_or_else(|| beside(&arguments.runs[0]).join("report.html"));
     let page = report::write_report(&runs, &out)?.html;
     super::print(&format!("{}\n", page.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The folder of a run or results file.
+fn beside(path: &Path) -> &Path {
+    if path.is_file() { path.parent().unwrap_or(path) } else { path }
 }
 
 /// A results file or run folder itself, else the run folders and results files in it.

@@ -36,6 +36,17 @@ fn x_range(data: &Regression1d) -> Option<(f64, f64)> {
     Some((extent.lo, extent.hi))
 }
 
+/// Test points drawn; more would hide the rest.
+const SHOWN: usize = 100;
+
+/// The test points under the training points, the first of them where there are too many to see anything else.
+fn test_points(test: &Points) -> Layer {
+    let shown = test.x.len().min(SHOWN);
+    let label = if shown < test.x.len() { format!("test ({shown} of {})", test.x.len()) } else { "test".to_owned() };
+    Layer::new("test", Shape::Points(pairs(&test.x[..shown], &test.y[..shown.min(test.y.len())]), Marker::Cross))
+        .labelled(label)
+}
+
 fn curve(title: &str, data: &Regression1d, x: Option<(f64, f64)>) -> Chart {
     let grid = &data.grid;
     let (inner, outer) = (band(grid, &grid.epistemic_sd), band(grid, &total_sd(grid)));
@@ -51,9 +62,9 @@ fn curve(title: &str, data: &Regression1d, x: Option<(f64, f64)>) -> Chart {
         Layer::new("noise", between(&inner, &outer, |edges| edges.1)),
         Layer::new("truth", Shape::Line(pairs(&grid.x, &grid.truth))).labelled("truth"),
         Layer::new("mean", Shape::Line(pairs(&grid.x, &grid.mean))).labelled("mean"),
+        test_points(&data.test),
         Layer::new("train", Shape::ErrorBars(error_bars(data))).labelled("training ± 1 noise σ"),
         Layer::new("train", Shape::Points(pairs(&data.train.x, &data.train.y), Marker::Disc)),
-        Layer::new("test", Shape::Points(pairs(&data.test.x, &data.test.y), Marker::Cross)).labelled("test"),
     ];
     chart.layers.extend(layers);
     chart.sized(860.0, 430.0)

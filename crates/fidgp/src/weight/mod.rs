@@ -15,7 +15,7 @@ use crate::conditional::{self, Conditional, ConditionalKl, MatheronNoise, NoiseO
 use crate::distribution::{BoundMap, Bounded};
 use crate::linalg::{Check, Jitter, check_finite};
 use crate::posterior::{InducingNoise, Posterior, PosteriorConfig, PosteriorOptions};
-use crate::prior::{self, Grams, KroneckerPrior, PriorFactors, Sizes, layer_name};
+use crate::prior::{self, Grams, KroneckerPrior, PriorFactors, Sizes, ZStart, layer_name};
 use crate::{Error, Key, Result};
 
 /// How a layer's weight is made Bayesian. Names follow bayesianize where it has the same thing.
@@ -57,6 +57,8 @@ pub struct InducingConfig {
     pub prior_sd: f64,
     /// Divide the prior deviation by √d_in.
     pub sqrt_width_scaling: bool,
+    /// Where the prior's inducing locations Z start.
+    pub init_z: ZStart,
     /// Initial D of the prior.
     pub init_d: f64,
     /// Relative jitter of the Choleskys.
@@ -83,6 +85,7 @@ impl Default for InducingConfig {
             bound: BoundMap::Smooth,
             prior_sd: 1.0,
             sqrt_width_scaling: true,
+            init_z: ZStart::Normal,
             init_d: 1e-3,
             jitter: Jitter::FIDGP.relative,
         }
@@ -213,7 +216,7 @@ impl InducingWeight {
             path.add("_lamda", Tensor::full([0i64; 0], raw, (path.kind(), path.device())), false)
         };
         Ok(Self {
-            prior: KroneckerPrior::init(path, sizes, config.init_d, key.fold("prior"))?,
+            prior: KroneckerPrior::init(path, sizes, config.init_d, config.init_z, key.fold("prior"))?,
             posterior: Posterior::init(path, sizes, &options, key.fold("posterior"))?,
             conditional_scale: Bounded { raw, max: config.max_lamda, map: config.bound },
             config: config.clone(),
