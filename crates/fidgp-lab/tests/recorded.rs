@@ -29,7 +29,7 @@ fn metric(results: &Results, name: &str) -> f64 {
 
 #[test]
 fn every_record_says_where_it_comes_from() {
-    let all: Vec<_> = ["regression", "uci"].iter().flat_map(|folder| recorded(folder)).collect();
+    let all: Vec<_> = ["regression", "uci", "cifar100"].iter().flat_map(|folder| recorded(folder)).collect();
     assert!(all.len() >= 30, "{}", all.len());
     for (file, results) in all {
         assert!(

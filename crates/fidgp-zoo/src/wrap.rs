@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fidgp::layer::{Factors, Mode, Network, Pass};
+use fidgp::layer::{BatchNorm, Factors, Mode, Network, Pass};
 use fidgp::linalg::Check;
 use fidgp::weight::InducingWeight;
 use tch::nn::VarStore;
@@ -12,9 +12,6 @@ use crate::import_report::{ImportReport, Mismatch};
 use crate::pretrained::start_weight;
 use crate::start_report::StartReport;
 use crate::{Error, Result};
-
-/// Momentum of the running statistics in `fidgp::layer::BatchNorm`.
-const MOMENTUM: f64 = 0.1;
 
 /// Starts every weight of a wrapped network at the trained tensors: Bayesian weights at the best fit of their rank, all
 /// others as they are. `dense` has the plain network's names: its `VarStore::variables`, or a file's tensors.
@@ -130,7 +127,7 @@ fn averages(
         count += 1;
         for (average, statistic) in averages.iter_mut().zip(statistics) {
             // From zero, one pass leaves momentum times the batch's own statistic.
-            let own = statistic.to_kind(Kind::Double) / MOMENTUM;
+            let own = statistic.to_kind(Kind::Double) / BatchNorm::MOMENTUM;
             *average += (own - &*average) / count as f64;
         }
     }

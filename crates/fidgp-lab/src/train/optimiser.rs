@@ -200,3 +200,84 @@ impl Optimiser {
 fn is_plain_weight(name: &str) -> bool {
     matches!(name.rsplit('.').next(), Some("weight" | "bias")) && !name.contains(".flow.")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fidgp::Key;
+    use tch::Device;
+    use tch::nn::{self, OptimizerConfig};
+
+    fn store() -> (VarStore, Tensor, Tensor) {
+        let store = VarStore::new(Device::Cpu);
+        let value = |seed: u64, shape: &[i64]| Key::new(seed).normal(shape, Kind::Float, Device::Cpu);
+        let weight = (store.root() / "fc").var_copy("weight", &value(1, &[3, 2]));
+        let mean = (store.root() / "fc").var_copy("inducing_mean", &value(2, &[4]));
+        (store, weight, mean)
+    }
+
+    fn loss(weight: &Tensor, mean: &Tensor) -> Tensor {
+        (weight.sin() * 2.0).square().sum(Kind::Float) + (mean - 1.5).pow_tensor_scalar(4).sum(Kind::Float)
+    }
+
+    /// Twenty steps of ours and of libtorch's own optimiser from the same start, plain weights decayed.
+    fn compare(config: OptimiserConfig, theirs: impl Fn(&VarStore) -> nn::Optimizer) {
+        let (mine, weight, mean) = store();
+        let mut optimiser = Optimiser::new(&mine, config).unwrap();
+        let (other, other_weight, other_mean) = store();
+        let mut reference = theirs(&other);
+        let decay = config.weight_decay();
+        for _ in 0..20 {
+            optimiser.step(&loss(&weight, &mean), config.learning_rate(), None).unwrap();
+            let penalty = other_weight.square().sum(Kind::Float) * (0.5 * decay);
+            reference.backward_step(&(loss(&other_weight, &other_mean) + penalty));
+        }
+        for (a, b) in [(&weight, &other_weight), (&mean, &other_mean)] {
+            let gap = (a - b).abs().max().double_value(&[]);
+            assert!(gap < 1e-5, "{config:?}: {gap}");
+        }
+    }
+
+    #[test]
+    fn adam_is_libtorchs_adam() {
+        let config = OptimiserConfig::Adam { learning_rate: 0.05, betas: [0.9, 0.999], weight_decay: 0.1 };
+        compare(config, |store| nn::Adam::default().build(store, 0.05).unwrap());
+    }
+
+    #[test]
+    fn sgd_is_libtorchs_nesterov() {
+        let config = OptimiserConfig::Sgd { learning_rate: 0.001, momentum: 0.9, weight_decay: 0.1 };
+        let sgd = nn::Sgd { momentum: 0.9, dampening: 0.0, wd: 0.0, nesterov: true };
+        compare(config, |store| sgd.build(store, 0.001).unwrap());
+    }
+
+    #[test]
+    fn a_gradient_is_cut_to_the_largest_norm() {
+        let (store, weight, mean) = store();
+        let config = OptimiserConfig::Sgd { learning_rate: 1.0, momentum: 0.0, weight_decay: 0.0 };
+        let before = Tensor::cat(&[weight.flatten(0, -1), mean.copy()], 0).detach();
+        Optimiser::new(&store, config).unwrap().step(&(loss(&weight, &mean) * 100.0), 1.0, Some(0.5)).unwrap();
+        let moved = (Tensor::cat(&[weight.flatten(0, -1), mean.shallow_clone()], 0).detach() - before).norm();
+        assert!((moved.double_value(&[]) - 0.5).abs() < 1e-4, "{moved:?}");
+    }
+
+    #[test]
+    fn a_restored_optimiser_goes_on_as_the_saved_one() {
+        let config = OptimiserConfig::Adam { learning_rate: 0.05, betas: [0.9, 0.999], weight_decay: 0.0 };
+        let (first, weight, mean) = store();
+        let mut optimiser = Optimiser::new(&first, config).unwrap();
+        let step = |optimiser: &mut Optimiser, weight: &Tensor, mean: &Tensor| {
+            optimiser.step(&loss(weight, mean), 0.05, None).unwrap()
+        };
+        (0..5).for_each(|_| step(&mut optimiser, &weight, &mean));
+        let saved: BTreeMap<_, _> = optimiser.state().into_iter().map(|(name, tensor)| (name, tensor.copy())).collect();
+        let (second, mut other_weight, mut other_mean) = store();
+        tch::no_grad(|| (other_weight.copy_(&weight), other_mean.copy_(&mean)));
+        let mut restored = Optimiser::new(&second, config).unwrap();
+        restored.restore(&saved).unwrap();
+        step(&mut optimiser, &weight, &mean);
+        step(&mut restored, &other_weight, &other_mean);
+        assert_eq!((weight, mean), (other_weight, other_mean));
+        assert!(restored.restore(&BTreeMap::new()).unwrap_err().to_string().contains("optimiser.first"));
+    }
+}
