@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod progress;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .without_time()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| "warn".into()))
         .init();

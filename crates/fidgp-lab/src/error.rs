@@ -55,11 +55,11 @@ pub enum LabError {
         step: u64,
         /// Batch within the epoch.
         batch: u64,
-        /// The parts of the loss.
+        /// The data part of the loss.
         nll: f64,
-        #[doc(hidden)]
+        /// Its KL of the inducing matrices.
         kl_inducing: f64,
-        #[doc(hidden)]
+        /// Its KL of the weights given them.
         kl_conditional: f64,
         /// The layer or input that is to blame, as far as it can be told.
         culprit: String,

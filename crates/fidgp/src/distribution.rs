@@ -91,10 +91,12 @@ impl Bounded {
         })
     }
 
-    /// Smallest and largest value, for progress lines.
-    pub fn range(&self) -> (f64, f64) {
-        let value = self.value().detach().to_kind(Kind::Double);
-        (value.min().double_value(&[]), value.max().double_value(&[]))
+    /// How many entries stand at a hard bound, where their gradient is zero; none under a smooth map.
+    pub fn clamped(&self) -> i64 {
+        match (self.max, self.map) {
+            (Some(max), BoundMap::Clamp) => self.raw.softplus().ge(max).sum(Kind::Int64).int64_value(&[]),
+            _ => 0,
+        }
     }
 }
 
@@ -134,6 +136,9 @@ mod tests {
                 "{value} {max:?} {map:?}"
             );
         }
+        let raw = Tensor::from_slice(&[-9.0, 2.0, 3.0]);
+        let bounded = |map| Bounded { raw: raw.shallow_clone(), max: Some(0.1), map };
+        assert_eq!((bounded(BoundMap::Clamp).clamped(), bounded(BoundMap::Smooth).clamped()), (2, 0));
         let error = Bounded::raw_of("max_lamda", 0.05, Some(0.03), BoundMap::Smooth).unwrap_err().to_string();
         assert!(error.contains("max_lamda") && error.contains("0.05") && error.contains("0.03"), "{error}");
     }

@@ -141,13 +141,13 @@ pub struct PriorFactors {
     pub a_row: Tensor,
     /// `L_c⁻¹ Z_c`. `[C, d_in]`
     pub a_col: Tensor,
-    /// Z_r, Z_c and the diagonals of D_r, D_c.
+    /// Z_r. `[R, d_out]`
     pub z_row: Tensor,
-    #[doc(hidden)]
+    /// Z_c. `[C, d_in]`
     pub z_col: Tensor,
-    #[doc(hidden)]
+    /// The diagonal of D_r. `[R]`
     pub d_row: Tensor,
-    #[doc(hidden)]
+    /// The diagonal of D_c. `[C]`
     pub d_col: Tensor,
     /// The jitter the factors were made with.
     pub jitter: Jitter,

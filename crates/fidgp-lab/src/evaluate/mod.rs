@@ -4,4 +4,4 @@ mod classification;
 mod regression;
 
 pub use classification::{Evaluation, classify};
-pub use regression::{Forecast, forecast, metrics};
+pub use regression::{Forecast, forecast, metrics, notes};

@@ -8,11 +8,16 @@ use tch::{Kind, Tensor};
 
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, Model};
-use crate::record::Metrics;
+use crate::record::{MetricNotes, Metrics};
 use crate::source::TableSource;
 
 /// The level of the reported interval.
-pub const LEVEL: f64 = 0.95;
+const LEVEL: f64 = 0.95;
+
+/// What must be said with the metrics: the level of the interval whose coverage is given.
+pub fn notes() -> MetricNotes {
+    [(names::REG_COVERAGE.to_owned(), [("level".to_owned(), LEVEL.into())].into())].into()
+}
 
 /// Means and noise variances of K draws at N points, in the units of the data.
 #[derive(Debug)]

@@ -48,6 +48,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let started = Instant::now();
     let predict = |table: &Table| forecast(&model, table, config, config.predict.draws, setting.device);
     results.metrics = evaluate::metrics(&predict(&data.test)?, data.test.targets())?;
+    results.metric_notes = evaluate::notes();
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
     let grid = Table::new("grid", synthetic::grid(AXIS.0, AXIS.1, 441), 1, vec![0.0; 441])?;
     let figure = figure(&grid, &predict(&grid)?, &data, config.train.kl.weight)?;

@@ -53,6 +53,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     results.time.seconds_per_epoch = None;
     let splits = Splits::new(rows);
     results.metrics = splits.mean.clone();
+    results.metric_notes = evaluate::notes();
     results.splits = Some(splits);
     results.published = published(name);
     Ok(results)

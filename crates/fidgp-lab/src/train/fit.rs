@@ -91,6 +91,7 @@ impl Fit<'_> {
         if self.config.select == Select::Best && progress.best.is_some() {
             self.take_best()?;
         }
+        self.report_clamped();
         Ok(Outcome { seconds: progress.seconds, progress })
     }
 
@@ -240,6 +241,20 @@ impl Fit<'_> {
                 .into_iter()
                 .collect(),
         })
+    }
+
+    /// Names the layers whose λ or s stand at a hard bound: there they no longer learn.
+    fn report_clamped(&self) {
+        for weight in self.model.network.inducing() {
+            for (what, bounded) in [("max_lamda", &weight.conditional_scale), ("max_sd_u", &weight.posterior.sd)] {
+                let clamped = bounded.clamped();
+                if clamped > 0 {
+                    let (layer, total) = (&weight.name, bounded.raw.numel());
+                    let advice = "where the gradient is zero; raise it or use bound = \"smooth\"";
+                    tracing::warn!("{layer}: {clamped} of {total} stand at {what}, {advice}");
+                }
+            }
+        }
     }
 
     fn lambda_range(&self) -> (Option<f64>, Option<f64>) {
