@@ -267,7 +267,7 @@ mod tests {
         let (first, weight, mean) = store();
         let mut optimiser = Optimiser::new(&first, config).unwrap();
         let step = |optimiser: &mut Optimiser, weight: &Tensor, mean: &Tensor| {
-            optimiser.step(&loss(weight, mean), 0.05, None).unwrap()
+            optimiser.step(&loss(weight, mean), 0.05, None).unwrap();
         };
         (0..5).for_each(|_| step(&mut optimiser, &weight, &mean));
         let saved: BTreeMap<_, _> = optimiser.state().into_iter().map(|(name, tensor)| (name, tensor.copy())).collect();
