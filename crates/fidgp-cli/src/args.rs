@@ -23,6 +23,8 @@ pub enum Command {
     Demo(Demo),
     /// Train, evaluate and record a run
     Train(Train),
+    /// Measure the trained network of a run again, with other draws or on another device
+    Eval(Eval),
     /// Turn one or several runs into one HTML page with figures
     Report(Report),
     /// Count parameters, operations and bytes of a config, layer by layer
@@ -88,6 +90,28 @@ pub struct Train {
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
     #[arg(long)]
     pub threads: Option<NonZero<usize>>,
+}
+
+/// Measure the trained network of a run again.
+///
+/// Reads the run's config and its best (or last) checkpoint; writes nothing. The same number of draws gives the numbers
+/// of results.json, up to rounding.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// The run folder
+    pub run: PathBuf,
+    /// Weight draws K [default: as in the run's config]
+    #[arg(long)]
+    pub draws: Option<u64>,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// The whole results document as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(arguments) => commands::demo::run(&arguments),
         Command::Train(arguments) => commands::train::run(&arguments),
+        Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Cost(arguments) => commands::cost::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),

@@ -4,6 +4,7 @@ pub mod cost;
 pub mod data;
 pub mod demo;
 pub mod doctor;
+pub mod eval;
 pub mod report;
 pub mod train;
 pub mod verify;

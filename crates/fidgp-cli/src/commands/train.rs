@@ -49,7 +49,7 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf), LabError> {
     Ok((config, run))
 }
 
-fn threads_for(config: &RunConfig) -> usize {
+pub(super) fn threads_for(config: &RunConfig) -> usize {
     match config.network {
         NetworkConfig::Mlp { .. } => 1,
         NetworkConfig::Resnet { .. } | NetworkConfig::ResnetCifar { .. } => cores(),
@@ -60,7 +60,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {
+pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {
     match (given, &config.data) {
         (Some(path), _) => Ok(path.to_owned()),
         (None, DataConfig::Synthetic1d { .. }) => Ok(PathBuf::from("data")),
@@ -79,6 +79,6 @@ fn splits(text: &str) -> Result<Vec<usize>, LabError> {
 }
 
 /// The command as it was typed, without the path of the program.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     std::iter::once("fidgp".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
 }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod cost;
+mod eval;
 mod help;
 mod mishap;
 mod misuse;

@@ -11,7 +11,7 @@ use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::{Model, Signature};
-use crate::record::{Figure, Results};
+use crate::record::{Figure, Results, Time};
 use crate::source::{Augment, ImageSource};
 use crate::train::{Fit, Watch};
 
@@ -55,25 +55,17 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let sets = read(config, setting)?;
     let model = Model::init(config, &signature(&sets.train), setting.device)?;
     let DataConfig::Images { augment, .. } = config.data else { unreachable!("read has checked it") };
-    let source = |images: &Images, augment: Augment| {
-        let normalisation =
-            model.normalisation.as_ref().ok_or_else(|| LabError::config("network", "has no normalisation"))?;
-        Ok::<_, LabError>(ImageSource::new(images, augment, normalisation, setting.device))
-    };
-    let train = source(&sets.train, augment)?;
+    let train = source(&model, &sets.train, augment, setting)?;
     if let Some(begin) = config.start.as_ref().filter(|_| !setting.resume) {
-        let statistics = source(&sets.train, Augment::None)?;
+        let statistics = source(&model, &sets.train, Augment::None, setting)?;
         super::start::run(begin, &model, &statistics, config.predict.batch_size)?;
     }
     super::open_folder(config, setting)?;
-    let validation = sets.validation.as_ref().map(|images| source(images, Augment::None)).transpose()?;
-    let key = Key::new(config.seed).fold("predict");
-    let measure = |model: &Model, set: &ImageSource, draws: u64| {
-        evaluate::classify(model, &set.batches(config.predict.batch_size), &set.labels, draws, key)
-    };
+    let validation =
+        sets.validation.as_ref().map(|images| source(&model, images, Augment::None, setting)).transpose()?;
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };
-        let evaluation = measure(model, set, config.predict.validation_draws)?;
+        let evaluation = classify(config, model, set, config.predict.validation_draws)?;
         Ok(evaluation.metrics.get(names::CLS_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
     let fit = Fit {
@@ -87,16 +79,46 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         stop: setting.stop,
     };
     let outcome = fit.run(setting.resume, &mut Logged::new(&setting.run, setting.resume, watch)?)?;
-    let mut results = blank_results(config, setting, &model, outcome.seconds)?;
+    let mut results = assess(config, setting, &model, &sets)?;
+    results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
+    Ok(results)
+}
+
+/// Measures the network that a run has trained.
+pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
+    let sets = read(config, setting)?;
+    let model = Model::init(config, &signature(&sets.train), setting.device)?;
+    super::restore(config, setting, &model)?;
+    assess(config, setting, &model, &sets)
+}
+
+/// Metrics on the test images, and beside them on the validation images.
+fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> Result<Results> {
+    let mut results = blank_results(config, setting, model)?;
     let started = Instant::now();
-    let evaluation = measure(&model, &source(&sets.test, Augment::None)?, config.predict.draws)?;
+    let tested = measure(config, setting, model, &sets.test)?;
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
-    results.metrics = evaluation.metrics;
-    results.metric_notes = evaluation.notes;
-    results.figures = vec![Figure::Classification(evaluation.figure)];
-    if let Some(set) = &validation {
-        let chosen = measure(&model, set, config.predict.draws)?.metrics;
+    results.metrics = tested.metrics;
+    results.metric_notes = tested.notes;
+    results.figures = vec![Figure::Classification(tested.figure)];
+    if let Some(images) = &sets.validation {
+        let chosen = measure(config, setting, model, images)?.metrics;
         results.metrics.extend(chosen.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
     }
     Ok(results)
+}
+
+fn source(model: &Model, images: &Images, augment: Augment, setting: &Setting) -> Result<ImageSource> {
+    let normalisation = model.normalisation.as_ref();
+    let normalisation = normalisation.ok_or_else(|| LabError::config("network", "has no normalisation"))?;
+    Ok(ImageSource::new(images, augment, normalisation, setting.device))
+}
+
+fn measure(config: &RunConfig, setting: &Setting, model: &Model, images: &Images) -> Result<evaluate::Evaluation> {
+    classify(config, model, &source(model, images, Augment::None, setting)?, config.predict.draws)
+}
+
+fn classify(config: &RunConfig, model: &Model, set: &ImageSource, draws: u64) -> Result<evaluate::Evaluation> {
+    let key = Key::new(config.seed).fold("predict");
+    evaluate::classify(model, &set.batches(config.predict.batch_size), &set.labels, draws, key)
 }

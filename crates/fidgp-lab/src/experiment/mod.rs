@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicBool;
 
 use tch::Device;
 
-use crate::config::{DataConfig, RunConfig};
+use crate::config::{DataConfig, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::model::Model;
 use crate::record::{Cost, EpochRecord, EpochWriter, Hardware, Results, Schema, Time, commit, write_atomically};
-use crate::train::Watch;
+use crate::train::{Outcome, Watch, checkpoint};
 
 /// The file with the resolved config in a run folder.
 pub const CONFIG_FILE: &str = "run.toml";
@@ -57,6 +57,30 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     Ok(results)
 }
 
+/// Measures the trained network of a run again, from its best or last checkpoint; nothing is written.
+///
+/// # Errors
+/// When the run has no whole checkpoint or keeps none (UCI splits), or the data cannot be read.
+pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
+    config.check()?;
+    match &config.data {
+        DataConfig::Synthetic1d { .. } => synthetic::evaluate(config, setting),
+        DataConfig::Images { .. } => images::evaluate(config, setting),
+        DataConfig::Uci { .. } => Err(LabError::config(
+            "data.set",
+            "= \"uci\" keeps no weights of its splits; their metrics are in results.json",
+        )),
+    }
+}
+
+/// Puts the weights that a run chose into its model.
+fn restore(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
+    let best = checkpoint::best(&setting.run);
+    let chosen = config.train.select == Select::Best && best.exists();
+    let path = if chosen { best } else { checkpoint::last(&setting.run) };
+    checkpoint::restore(&path, &checkpoint::load(&path)?, &model.store)
+}
+
 /// Two runs do not share a folder.
 fn refuse_to_mix(setting: &Setting) -> Result<()> {
     if setting.run.join(CONFIG_FILE).exists() && !setting.resume && !setting.force {
@@ -93,8 +117,15 @@ fn clear(run: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A results document with everything but the metrics.
-fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: f64) -> Result<Results> {
+/// How long a training took.
+fn training_time(config: &RunConfig, outcome: &Outcome) -> Time {
+    let seconds = outcome.seconds;
+    let per_epoch = Some(seconds / config.train.epochs as f64);
+    Time { train_seconds: Some(seconds), seconds_per_epoch: per_epoch, predict_seconds: None }
+}
+
+/// A results document with everything but metrics and times.
+fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result<Results> {
     let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
     let parameters = model.parameter_count() as u64;
     let cost = fidgp_zoo::cost::cost(&model.geometry, &config.layer_plan(), fidgp_zoo::cost::Counting::Ours)?;
@@ -112,11 +143,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model, seconds: 
         metrics: crate::record::Metrics::new(),
         metric_notes: crate::record::MetricNotes::new(),
         cost: Cost { parameters, bytes: cost.bytes_f32 as u64, macs: (cost.flops_ours / 2) as u64 },
-        time: Time {
-            train_seconds: Some(seconds),
-            seconds_per_epoch: Some(seconds / config.train.epochs as f64),
-            predict_seconds: None,
-        },
+        time: Time::default(),
         splits: None,
         published: Vec::new(),
         figures: Vec::new(),

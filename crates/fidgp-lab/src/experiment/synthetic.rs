@@ -12,7 +12,7 @@ use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::{Model, Signature};
-use crate::record::{Figure, Grid, Metrics, Points, Regression1d, Results};
+use crate::record::{Figure, Grid, Metrics, Points, Regression1d, Results, Time};
 use crate::source::TableSource;
 use crate::train::{Fit, Watch};
 
@@ -24,10 +24,8 @@ const OUTSIDE: (f64, f64) = (0.3, 1.9);
 const AXIS: (f64, f64) = (0.0, 2.2);
 
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Results> {
-    let DataConfig::Synthetic1d { train, validation, test } = config.data else {
-        return Err(LabError::config("data.set", "must be \"synthetic-1d\""));
-    };
-    let data = synthetic::draw(train, validation.max(1), test, config.seed)?;
+    let data = draw(config)?;
+    let validation = matches!(config.data, DataConfig::Synthetic1d { validation, .. } if validation > 0);
     let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
     super::open_folder(config, setting)?;
     let source = TableSource::new(&data.train, setting.device)?;
@@ -38,20 +36,43 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         config: &config.train,
         seed: config.seed,
         source: &source,
-        validate: (validation > 0).then_some(&validate),
+        validate: validation.then_some(&validate),
         run: Some(setting.run.clone()),
         compute: None,
         stop: setting.stop,
     };
     let outcome = fit.run(setting.resume, &mut Logged::new(&setting.run, setting.resume, watch)?)?;
-    let mut results = blank_results(config, setting, &model, outcome.seconds)?;
+    let mut results = assess(config, setting, &model, &data)?;
+    results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
+    Ok(results)
+}
+
+/// Measures the network that a run has trained.
+pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
+    let data = draw(config)?;
+    let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
+    super::restore(config, setting, &model)?;
+    assess(config, setting, &model, &data)
+}
+
+/// The points of a config; always one for validation, used or not.
+fn draw(config: &RunConfig) -> Result<synthetic::Synthetic> {
+    let DataConfig::Synthetic1d { train, validation, test } = config.data else {
+        return Err(LabError::config("data.set", "must be \"synthetic-1d\""));
+    };
+    Ok(synthetic::draw(train, validation.max(1), test, config.seed)?)
+}
+
+/// Metrics on the test points, and the figure.
+fn assess(config: &RunConfig, setting: &Setting, model: &Model, data: &synthetic::Synthetic) -> Result<Results> {
+    let mut results = blank_results(config, setting, model)?;
     let started = Instant::now();
-    let predict = |table: &Table| forecast(&model, table, config, config.predict.draws, setting.device);
+    let predict = |table: &Table| forecast(model, table, config, config.predict.draws, setting.device);
     results.metrics = evaluate::metrics(&predict(&data.test)?, data.test.targets())?;
     results.metric_notes = evaluate::notes();
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
     let grid = Table::new("grid", synthetic::grid(AXIS.0, AXIS.1, 441), 1, vec![0.0; 441])?;
-    let figure = figure(&grid, &predict(&grid)?, &data, config.train.kl.weight)?;
+    let figure = figure(&grid, &predict(&grid)?, data, config.train.kl.weight)?;
     results.metrics.extend(shape_metrics(&figure.grid)?);
     results.figures = vec![Figure::Regression1d(figure)];
     Ok(results)

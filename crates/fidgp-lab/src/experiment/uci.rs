@@ -49,8 +49,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
             })
             .collect::<Result<_>>()
     })?;
-    let mut results = blank_results(config, setting, &model, started.elapsed().as_secs_f64())?;
-    results.time.seconds_per_epoch = None;
+    let mut results = blank_results(config, setting, &model)?;
+    results.time.train_seconds = Some(started.elapsed().as_secs_f64());
     let splits = Splits::new(rows);
     results.metrics = splits.mean.clone();
     results.metric_notes = evaluate::notes();

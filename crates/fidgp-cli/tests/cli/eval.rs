@@ -1,0 +1,107 @@
+//! A trained network measured again; and images from files to metrics.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::Place;
+
+fn metrics(text: &str) -> Value {
+    serde_json::from_str::<Value>(text).unwrap()["metrics"].clone()
+}
+
+/// The same metrics up to the rounding of f32: parameters lie elsewhere in memory than in training.
+fn alike(a: &Value, b: &Value) -> bool {
+    let (a, b) = (a.as_object().unwrap(), b.as_object().unwrap());
+    let close = |a: &Value, b: &Value| match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-4 * b.abs().max(1e-2),
+        (a, b) => a == b,
+    };
+    a.len() == b.len() && a.iter().all(|(name, value)| b.get(name).is_some_and(|other| close(value, other)))
+}
+
+#[test]
+fn the_same_draws_give_the_recorded_numbers_and_nothing_is_written() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    let run = place.0.path().join("run");
+    let before = crate::contents(&run);
+    let again = place.fidgp(&["eval", "run", "--device", "cpu", "--json"]).ends(0);
+    let recorded = fs::read_to_string(run.join("results.json")).unwrap();
+    assert!(alike(&metrics(&again.out), &metrics(&recorded)), "{} {recorded}", again.out);
+    let more = place.fidgp(&["eval", "run", "--device", "cpu", "--json", "--draws", "9"]).ends(0);
+    assert!(!alike(&metrics(&more.out), &metrics(&recorded)));
+    assert_eq!(crate::contents(&run), before);
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let place = Place::new();
+    place.fidgp(&["eval", "nowhere"]).ends(2).says(&["nowhere/run.toml"]);
+    place.train(&[]).ends(0);
+    place.fidgp(&["eval", "run", "--draws", "0"]).ends(2).says(&["predict.draws"]);
+    let checkpoint = place.0.path().join("run/checkpoint/last.safetensors");
+    let whole = fs::read(&checkpoint).unwrap();
+    fs::write(&checkpoint, &whole[..whole.len() / 2]).unwrap();
+    place.fidgp(&["eval", "run"]).ends(1).says(&["last.safetensors"]);
+}
+
+/// Twenty images in each file; class k is brighter than class k − 1, so there is something to learn.
+fn write_cifar10(place: &Place) {
+    let folder = place.0.path().join("data/cifar-10-batches-bin");
+    fs::create_dir_all(&folder).unwrap();
+    let names: Vec<_> = (1..=5).map(|i| format!("data_batch_{i}.bin")).chain(["test_batch.bin".to_owned()]).collect();
+    for (file, name) in names.iter().enumerate() {
+        let image = |row: usize| {
+            let label = (row % 10) as u8;
+            let pixels = (0..3072).map(move |pixel| 25 * label + ((pixel * 7 + row * 3 + file) % 20) as u8);
+            std::iter::once(label).chain(pixels)
+        };
+        fs::write(folder.join(name), (0..20).flat_map(image).collect::<Vec<u8>>()).unwrap();
+    }
+    let classes: Vec<_> = (0..10).map(|class| format!("class{class}")).collect();
+    fs::write(folder.join("batches.meta.txt"), classes.join("\n") + "\n").unwrap();
+}
+
+const IMAGES: &str = r#"
+name = "images"
+method = "fidgp"
+seed = 3
+[data]
+set = "images"
+name = "cifar10"
+validation_fraction = 0.2
+[network]
+kind = "resnet-cifar"
+depth = 8
+[inducing]
+inducing_rows = 8
+inducing_cols = 8
+[likelihood]
+kind = "categorical"
+smoothing = 0.05
+[train]
+epochs = 12
+batch_size = 20
+optimiser = { kind = "adam", learning_rate = 0.01 }
+kl = { weight = 0.01 }
+select = "best"
+[predict]
+draws = 2
+"#;
+
+/// Chance is 0.1; brightness alone tells the classes apart, so a network that learns at all is far above it.
+#[test]
+fn images_are_learnt_from_files_to_metrics_and_back() {
+    let place = Place::new();
+    write_cifar10(&place);
+    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    place.fidgp(&["train", "images.toml", "--device", "cpu", "--data", "data", "--out", "run"]).ends(0);
+    let recorded = fs::read_to_string(place.0.path().join("run/results.json")).unwrap();
+    let values = metrics(&recorded);
+    assert!(values["cls/Acc"].as_f64().unwrap() >= 0.3, "{values}");
+    assert!(values["validation/cls/NLL"].as_f64().is_some() && values["cal/ECE"].as_f64().is_some(), "{values}");
+    let again = place.fidgp(&["eval", "run", "--device", "cpu", "--data", "data", "--json"]).ends(0);
+    assert!(alike(&metrics(&again.out), &values), "{} {values}", again.out);
+    place.fidgp(&["report", "run"]).ends(0);
+}
