@@ -15,8 +15,6 @@ pub struct Draws<'a> {
     network: &'a dyn Network,
     factors: Factors,
     key: Key,
-    /// The type in which large products are computed; that of the parameters when `None`.
-    pub compute: Option<Kind>,
     /// K; 1 for a network without Bayesian weights.
     pub count: u64,
 }
@@ -34,7 +32,7 @@ impl<'a> Draws<'a> {
         let count = if weights.is_empty() { 1 } else { count };
         let factors = Factors::of(&weights, Check::Now)?;
         tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(factors.get(&weight.name)?)))?;
-        Ok(Self { network, factors, key, compute: None, count })
+        Ok(Self { network, factors, key, count })
     }
 
     /// Outputs of draw k for every batch, in evaluation mode and without gradients.
@@ -44,8 +42,7 @@ impl<'a> Draws<'a> {
     pub fn outputs(&self, k: u64, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
         tch::no_grad(|| {
             let key = self.key.at(k);
-            let mut pass =
-                Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?.computing_in(self.compute);
+            let mut pass = Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?;
             for (index, batch) in batches.iter().enumerate() {
                 pass.set_noise(key.at(index as u64));
                 each(index, self.network.forward(batch, &mut pass)?)?;

@@ -142,7 +142,7 @@ fn published(name: &str) -> Vec<Published> {
     let row = table.iter().find(|(set, _, _)| *set == name);
     row.map(|&(_, rmse, nll)| Published {
         method: "MC dropout".to_owned(),
-        source: "Gal & Ghahramani 2016, standard splits".to_owned(),
+        source: "MC dropout by the protocol of Gal & Ghahramani (2016) on the standard splits".to_owned(),
         metrics: Metrics::from([(names::REG_RMSE.to_owned(), Some(rmse)), (names::REG_NLL.to_owned(), Some(nll))]),
     })
     .into_iter()

@@ -189,11 +189,6 @@ impl Optimiser {
         self.steps = steps.to_kind(Kind::Int64).int64_value(&[0]);
         Ok(())
     }
-
-    /// The parameters by name.
-    pub fn parameters(&self) -> &[(String, Tensor)] {
-        &self.parameters
-    }
 }
 
 /// Plain weights and biases are decayed; what belongs to a prior or posterior has its own regulariser, the KL.
