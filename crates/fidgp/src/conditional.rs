@@ -5,10 +5,10 @@
 //! no solve. [`mean`] computes that; the tests hold it against the paper's form.
 
 use serde::{Deserialize, Serialize};
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use crate::linalg::solve_lower;
-use crate::prior::PriorFactors;
+use crate::prior::{PriorFactors, Sizes};
 use crate::{Error, Key, Result};
 
 /// How the weight is drawn around its conditional mean.
@@ -60,12 +60,11 @@ pub struct MatheronNoise {
 
 impl MatheronNoise {
     /// Draws all four from one key.
-    pub fn draw(key: Key, factors: &PriorFactors) -> Self {
-        let (kind, device) = (factors.a_row.kind(), factors.a_row.device());
-        let (rows, cols) = (factors.a_row.size()[0], factors.a_col.size()[0]);
+    pub fn draw(key: Key, sizes: Sizes, (kind, device): (Kind, Device)) -> Self {
+        let Sizes { d_out, d_in, rows, cols } = sizes;
         let inducing = key.fold("inducing").normal(&[3, rows, cols], kind, device);
         Self {
-            weight: key.fold("weight").normal(&[factors.a_row.size()[1], factors.a_col.size()[1]], kind, device),
+            weight: key.fold("weight").normal(&[d_out, d_in], kind, device),
             row: inducing.get(0),
             col: inducing.get(1),
             corner: inducing.get(2),

@@ -237,6 +237,15 @@ impl Posterior {
             && self.sd.is_like(&other.sd)
     }
 
+    /// Whether all randomness of a draw in training is in [`InducingNoise::epsilon`]: then a captured draw can be replayed.
+    pub(crate) fn is_replayable(&self) -> bool {
+        match &self.family {
+            Family::Ensemble => false,
+            Family::Flow(flow) => !flow.config().drops_out(),
+            _ => true,
+        }
+    }
+
     /// The flow, if this family has one.
     pub fn flow(&self) -> Option<&AnyFlow> {
         match &self.family {

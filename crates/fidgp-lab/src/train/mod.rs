@@ -4,8 +4,10 @@ pub mod checkpoint;
 mod fit;
 mod optimiser;
 mod schedule;
+mod step;
 mod window;
 
 pub use fit::{Fit, Outcome, Watch};
 pub use optimiser::{Optimiser, OptimiserConfig};
 pub use schedule::ScheduleConfig;
+pub use step::{StepInput, Stepped, Stepper};

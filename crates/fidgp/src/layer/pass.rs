@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tch::{Kind, Tensor};
 
+use super::{Noise, OutputNoise};
 use crate::linalg::Check;
 use crate::prior::PriorFactors;
 use crate::weight::{self, Drawn, InducingWeight, Kl};
@@ -76,9 +77,10 @@ pub struct Pass {
     pub compute: Option<Kind>,
     /// BatchNorm uses its running statistics although the mode is training: what is trained is then what predicts.
     pub frozen_norm: bool,
+    /// Noise on the outputs of layers.
+    pub noise: OutputNoise,
     drawn: HashMap<String, Drawn>,
     kl: Vec<(String, Kl)>,
-    noise: Option<Key>,
 }
 
 impl Pass {
@@ -87,9 +89,17 @@ impl Pass {
     /// # Errors
     /// When a draw fails; the error names the layer.
     pub fn draw(weights: &[&InducingWeight], factors: &Factors, mode: Mode, key: Key) -> Result<Self> {
-        let mut pass = Self { noise: Some(key), ..Self::plain(mode) };
+        Self::with_noise(weights, factors, mode, &Noise::draw(weights, key, mode))
+    }
+
+    /// The same with noise that was drawn before.
+    ///
+    /// # Errors
+    /// When a draw fails; the error names the layer.
+    pub fn with_noise(weights: &[&InducingWeight], factors: &Factors, mode: Mode, noise: &Noise) -> Result<Self> {
+        let mut pass = Self { noise: noise.outputs.share(), ..Self::plain(mode) };
         let priors = weights.iter().map(|weight| factors.get(&weight.name)).collect::<Result<Vec<_>>>()?;
-        let draws = weight::draw_all(weights, &priors, key, mode == Mode::Train)?;
+        let draws = weight::draw_all(weights, &priors, &noise.weights, mode == Mode::Train)?;
         for (weight, (drawn, kl)) in weights.iter().zip(draws) {
             pass.drawn.insert(weight.name.clone(), drawn);
             pass.kl.push((weight.name.clone(), kl));
@@ -116,9 +126,9 @@ impl Pass {
             taps: Taps::default(),
             compute: None,
             frozen_norm: false,
+            noise: OutputNoise::default(),
             drawn: HashMap::new(),
             kl: Vec::new(),
-            noise: None,
         }
     }
 
@@ -131,7 +141,7 @@ impl Pass {
 
     /// The same weights with other noise on the outputs: for the next batch of the same draw.
     pub fn set_noise(&mut self, key: Key) {
-        self.noise = self.noise.map(|_| key);
+        self.noise.set_key(key);
     }
 
     /// KL of each Bayesian layer, in the order of the draw.
@@ -155,16 +165,10 @@ impl Pass {
         self.mode == Mode::Train && !self.frozen_norm
     }
 
-    pub(super) fn drawn(&self, layer: &str) -> Result<&Drawn> {
-        self.drawn.get(layer).ok_or_else(|| {
+    pub(super) fn drawn(&self, layer: &str) -> Result<Drawn> {
+        self.drawn.get(layer).map(Drawn::share).ok_or_else(|| {
             Error::setting("layer", layer, "was not drawn: make the pass from the network's own weights")
         })
-    }
-
-    /// Standard normals for a layer's outputs, the same for the same key and layer.
-    pub(super) fn output_noise(&self, layer: &str, like: &Tensor) -> Result<Tensor> {
-        let key = self.noise.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
-        Ok(key.fold(layer).fold("outputs").normal(&like.size(), like.kind(), like.device()))
     }
 
     /// Offers a feature to the taps.

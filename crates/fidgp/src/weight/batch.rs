@@ -9,22 +9,21 @@ use crate::distribution::Bounded;
 use crate::linalg::solve_lower;
 use crate::posterior::{self, InducingDraw};
 use crate::prior::{GramFactors, PriorFactors};
-use crate::{Error, Key, Result};
+use crate::{Error, Result};
 
-/// Draws every weight, each with its own key: the same as [`InducingWeight::draw`] one by one, up to rounding.
+/// Draws every weight with its noise: the same as [`InducingWeight::draw`] one by one, up to rounding.
 ///
 /// # Errors
 /// When Matheron noise meets factors without Gram factors.
 pub fn draw_all(
     weights: &[&InducingWeight],
     priors: &[&PriorFactors],
-    key: Key,
+    noise: &[WeightNoise],
     training: bool,
 ) -> Result<Vec<(Drawn, Kl)>> {
-    let noise: Vec<_> = weights.iter().zip(priors).map(|(weight, prior)| weight.noise(key, prior, training)).collect();
-    let inducing = draw_inducing(weights, priors, &noise, training)?;
+    let inducing = draw_inducing(weights, priors, noise, training)?;
     let lambdas = scales(weights);
-    let corners = whitened_corners(priors, &noise)?;
+    let corners = whitened_corners(priors, noise)?;
     let mut draws = Vec::with_capacity(weights.len());
     for (index, (weight, draw)) in weights.iter().zip(inducing).enumerate() {
         let (prior, lambda, scale) = (priors[index], &lambdas[index], weight.prior_scale());
@@ -145,6 +144,7 @@ fn whitened_corner(members: &[(usize, &PriorFactors, &MatheronNoise)]) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
     use crate::conditional::Conditional;
     use crate::flow::{CouplingConfig, FlowConfig, LipschitzConfig};
     use crate::linalg::Check;
@@ -179,9 +179,10 @@ mod tests {
         let weights: Vec<_> = weights.iter().collect();
         let priors = factors(&weights, Check::Now).unwrap();
         let priors: Vec<_> = priors.iter().collect();
-        let together = draw_all(&weights, &priors, Key::new(9), false).unwrap();
-        for ((weight, prior), (drawn, kl)) in weights.iter().zip(&priors).zip(&together) {
-            let (alone, alone_kl) = weight.draw(prior, &weight.noise(Key::new(9), prior, false)).unwrap();
+        let noise: Vec<_> = weights.iter().map(|weight| weight.noise(Key::new(9), false)).collect();
+        let together = draw_all(&weights, &priors, &noise, false).unwrap();
+        for (((weight, prior), noise), (drawn, kl)) in weights.iter().zip(&priors).zip(&noise).zip(&together) {
+            let (alone, alone_kl) = weight.draw(prior, noise).unwrap();
             let (Drawn::Weight(a), Drawn::Weight(b)) = (&alone, drawn) else { panic!("weights were asked for") };
             assert!((a - b).abs().max().double_value(&[]) < 1e-10, "{}", weight.name);
             for (a, b) in [(&alone_kl.inducing, &kl.inducing), (&alone_kl.conditional, &kl.conditional)] {

@@ -152,6 +152,21 @@ pub struct WeightNoise {
     pub conditional: ConditionalNoise,
 }
 
+impl WeightNoise {
+    /// All of it that is held in tensors, in an order that depends on the layer's settings alone.
+    pub fn tensors(&self) -> Vec<&Tensor> {
+        let mut tensors = vec![&self.inducing.epsilon];
+        match &self.conditional {
+            ConditionalNoise::Matheron(MatheronNoise { weight, row, col, corner }) => {
+                tensors.extend([weight, row, col, corner]);
+            }
+            ConditionalNoise::Weights(noise) => tensors.push(noise),
+            ConditionalNoise::Outputs => {}
+        }
+        tensors
+    }
+}
+
 /// The randomness of W given U.
 #[derive(Debug)]
 pub enum ConditionalNoise {
@@ -175,6 +190,19 @@ pub enum Drawn {
         /// `σ_p λ`. Scalar.
         scale: Tensor,
     },
+}
+
+impl Drawn {
+    /// The same tensors, not copies.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        match self {
+            Self::Weight(weight) => Self::Weight(weight.shallow_clone()),
+            Self::MeanAndScale { mean, scale } => {
+                Self::MeanAndScale { mean: mean.shallow_clone(), scale: scale.shallow_clone() }
+            }
+        }
+    }
 }
 
 /// A weight matrix that follows from a small inducing matrix.
@@ -236,20 +264,25 @@ impl InducingWeight {
     }
 
     /// The noise of one draw, from the layer's own key: it does not depend on what other layers draw.
-    pub fn noise(&self, key: Key, factors: &PriorFactors, training: bool) -> WeightNoise {
+    pub fn noise(&self, key: Key, training: bool) -> WeightNoise {
         let key = key.fold(&self.name);
+        let (sizes, options) = (self.sizes(), (self.prior.z_row.kind(), self.prior.z_row.device()));
         let conditional = match (self.config.conditional, self.config.noise) {
             (Conditional::Matheron, _) => {
-                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), factors))
+                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), sizes, options))
             }
             (Conditional::Reparam, NoiseOn::Outputs) => ConditionalNoise::Outputs,
             (Conditional::Reparam, NoiseOn::Weights) => {
-                let Sizes { d_out, d_in, .. } = self.sizes();
-                let a = &factors.a_row;
-                ConditionalNoise::Weights(key.fold("conditional").normal(&[d_out, d_in], a.kind(), a.device()))
+                let shape = [sizes.d_out, sizes.d_in];
+                ConditionalNoise::Weights(key.fold("conditional").normal(&shape, options.0, options.1))
             }
         };
         WeightNoise { inducing: self.posterior.noise(key, training), conditional }
+    }
+
+    /// Whether all randomness of a draw in training is in [`WeightNoise::tensors`]: then a captured draw can be replayed.
+    pub fn is_replayable(&self) -> bool {
+        self.posterior.is_replayable()
     }
 
     /// Draws the weight: V ~ q, then W given U (equation 8 of the paper), and what both pay.

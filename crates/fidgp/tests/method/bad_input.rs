@@ -160,7 +160,7 @@ fn a_parameter_that_is_not_finite_is_named() {
 fn matheron_needs_gram_factors() {
     let (_store, weight) = crate::common::weight((4, 5), &config(), 163);
     let omitted = weight.prior.factors(fidgp::linalg::Jitter::FIDGP, fidgp::prior::Grams::Omitted).unwrap();
-    let noise = weight.noise(Key::new(164), &omitted, false);
+    let noise = weight.noise(Key::new(164), false);
     assert!(weight.draw(&omitted, &noise).is_err());
     assert_eq!(weight.config.conditional, Conditional::Matheron);
 }
