@@ -8,7 +8,7 @@ use tch::nn::Path;
 use tch::{Kind, Tensor};
 
 use crate::distribution::inverse_softplus;
-use crate::linalg::{self, Check, Jitter, Named, solve_lower, solve_lower_transposed};
+use crate::linalg::{self, Check, Jitter, Named};
 use crate::{Error, Key, Result};
 
 /// Parameters of the prior of one layer.
@@ -116,8 +116,8 @@ impl KroneckerPrior {
     /// # Errors
     /// When a covariance cannot be factorised.
     pub fn factors(&self, jitter: Jitter, grams: Grams) -> Result<PriorFactors> {
-        let mut one = factors(&[self], jitter, grams, Check::Now)?;
-        Ok(one.remove(0))
+        let mut one = factors(&[vec![self]], jitter, grams, Check::Now)?;
+        Ok(one.remove(0).layer(0))
     }
 }
 
@@ -131,12 +131,18 @@ pub enum Grams {
 }
 
 /// What a draw needs of the prior. Depends on parameters only: once per optimiser step, once per model at inference.
+///
+/// Every tensor may have a leading axis over layers of equal sizes; formulas do not see it.
 #[derive(Debug)]
 pub struct PriorFactors {
     /// L_r = chol(K_r). `[R, R]`
     pub l_row: Tensor,
     /// L_c = chol(K_c). `[C, C]`
     pub l_col: Tensor,
+    /// L_r⁻¹: whitening is then a product, and products are what a GPU does well. `[R, R]`
+    pub l_row_inverse: Tensor,
+    /// L_c⁻¹. `[C, C]`
+    pub l_col_inverse: Tensor,
     /// `L_r⁻¹ Z_r`, the whitened cross-covariance: `T_row = (L_r⁻¹ Z_r)ᵀ L_r⁻¹`. `[R, d_out]`
     pub a_row: Tensor,
     /// `L_c⁻¹ Z_c`. `[C, d_in]`
@@ -164,45 +170,84 @@ pub struct GramFactors {
     pub z_col_chol: Tensor,
 }
 
-/// Factors of many priors: all their matrices of one size are factorised in one batched call.
+/// The parameters of priors of equal sizes, with a leading axis.
+struct Stacked {
+    z_row: Tensor,
+    z_col: Tensor,
+    d_row: Tensor,
+    d_col: Tensor,
+}
+
+impl Stacked {
+    fn of(priors: &[&KroneckerPrior]) -> Self {
+        let stack = |part: fn(&KroneckerPrior) -> &Tensor| match priors {
+            [one] => part(one).unsqueeze(0), // no copy
+            many => Tensor::stack(&many.iter().map(|prior| part(prior)).collect::<Vec<_>>(), 0),
+        };
+        Self {
+            z_row: stack(|prior| &prior.z_row),
+            z_col: stack(|prior| &prior.z_col),
+            d_row: stack(|prior| &prior.d_row_raw).softplus(),
+            d_col: stack(|prior| &prior.d_col_raw).softplus(),
+        }
+    }
+}
+
+/// Factors of many priors, in stacks of equal sizes: a stack is one batch for every product, and all matrices of one size,
+/// of whatever stack, are factorised in one call.
 ///
 /// # Panics
 /// Never: there is one factor for each matrix.
 ///
 /// # Errors
 /// When a covariance cannot be factorised; the error names layer and matrix.
-pub fn factors(priors: &[&KroneckerPrior], jitter: Jitter, grams: Grams, check: Check) -> Result<Vec<PriorFactors>> {
-    let mut matrices = Vec::with_capacity(4 * priors.len());
-    for prior in priors {
-        let (d_row, d_col) = prior.d();
-        let named = |label: &str, value: Tensor| Named { name: format!("{}.{label}", prior.name), value };
-        let (gram_row, gram_col) = (gram(&prior.z_row), gram(&prior.z_col));
-        matrices.push(named("K_row", &gram_row + d_row.square().diag(0)));
-        matrices.push(named("K_col", &gram_col + d_col.square().diag(0)));
+pub fn factors(
+    stacks: &[Vec<&KroneckerPrior>],
+    jitter: Jitter,
+    grams: Grams,
+    check: Check,
+) -> Result<Vec<PriorFactors>> {
+    let stacked: Vec<_> = stacks.iter().map(|priors| Stacked::of(priors)).collect();
+    let mut matrices = Vec::with_capacity(4 * stacks.len());
+    for (priors, parameters) in stacks.iter().zip(&stacked) {
+        let named = |label: &str, values: Tensor| Named {
+            names: priors.iter().map(|prior| format!("{}.{label}", prior.name)).collect(),
+            values,
+        };
+        let (gram_row, gram_col) = (gram(&parameters.z_row), gram(&parameters.z_col));
+        matrices.push(named("K_row", &gram_row + parameters.d_row.square().diag_embed(0, -2, -1)));
+        matrices.push(named("K_col", &gram_col + parameters.d_col.square().diag_embed(0, -2, -1)));
         if grams == Grams::Factored {
             matrices.push(named("ZZ_row", gram_row));
             matrices.push(named("ZZ_col", gram_col));
         }
     }
-    let mut lower = linalg::cholesky(&matrices, jitter, check)?.into_iter();
-    let kind = priors.first().map_or(Kind::Float, |prior| prior.z_row.kind());
-    let mut next = || lower.next().expect("one factor for each matrix").to_kind(kind);
-    Ok(priors
-        .iter()
-        .map(|prior| {
+    let lower = linalg::cholesky(&matrices, jitter, check)?;
+    let per_stack = if grams == Grams::Factored { 4 } else { 2 };
+    let to_invert: Vec<_> = lower.chunks(per_stack).flat_map(|factors| &factors[..2]).collect();
+    let mut inverses = linalg::inverse_lower(&to_invert)?.into_iter();
+    let mut lower = lower.into_iter();
+    Ok(stacked
+        .into_iter()
+        .map(|Stacked { z_row, z_col, d_row, d_col }| {
+            let kind = z_row.kind();
+            let mut next = || lower.next().expect("one factor for each matrix").to_kind(kind);
+            let mut next_inverse = || inverses.next().expect("one inverse for each factor").to_kind(kind);
             let (l_row, l_col) = (next(), next());
             let grams = (grams == Grams::Factored).then(|| GramFactors { z_row_chol: next(), z_col_chol: next() });
-            let (d_row, d_col) = prior.d();
+            let (l_row_inverse, l_col_inverse) = (next_inverse(), next_inverse());
             PriorFactors {
-                jitter,
-                a_row: solve_lower(&l_row, &prior.z_row),
-                a_col: solve_lower(&l_col, &prior.z_col),
+                a_row: l_row_inverse.matmul(&z_row),
+                a_col: l_col_inverse.matmul(&z_col),
                 l_row,
                 l_col,
-                z_row: prior.z_row.shallow_clone(),
-                z_col: prior.z_col.shallow_clone(),
+                l_row_inverse,
+                l_col_inverse,
+                z_row,
+                z_col,
                 d_row,
                 d_col,
+                jitter,
                 grams,
             }
         })
@@ -212,7 +257,7 @@ pub fn factors(priors: &[&KroneckerPrior], jitter: Jitter, grams: Grams, check: 
 /// `Z Zᵀ`. With as many inducing points as dimensions or more it is singular but for the jitter, or close to it, and in
 /// f32 the product's rounding would drown the jitter: then it is formed, and factorised, in f64. Such Z are small.
 fn gram(z: &Tensor) -> Tensor {
-    let (points, width) = size2(z);
+    let [.., points, width] = z.size()[..] else { unreachable!("Z is a matrix") };
     let z = if points >= width { z.to_kind(Kind::Double) } else { z.shallow_clone() };
     z.matmul(&z.mt())
 }
@@ -230,6 +275,29 @@ impl PriorFactors {
         (nugget(&self.z_row, &self.d_row, self.jitter), nugget(&self.z_col, &self.d_col, self.jitter))
     }
 
+    /// The factors of one layer of a stack.
+    #[must_use]
+    pub fn layer(&self, index: i64) -> Self {
+        let of = |tensor: &Tensor| tensor.select(0, index);
+        Self {
+            l_row: of(&self.l_row),
+            l_col: of(&self.l_col),
+            l_row_inverse: of(&self.l_row_inverse),
+            l_col_inverse: of(&self.l_col_inverse),
+            a_row: of(&self.a_row),
+            a_col: of(&self.a_col),
+            z_row: of(&self.z_row),
+            z_col: of(&self.z_col),
+            d_row: of(&self.d_row),
+            d_col: of(&self.d_col),
+            jitter: self.jitter,
+            grams: self.grams.as_ref().map(|grams| GramFactors {
+                z_row_chol: of(&grams.z_row_chol),
+                z_col_chol: of(&grams.z_col_chol),
+            }),
+        }
+    }
+
     /// `U = L_r V L_cᵀ`. `[.., R, C]`
     pub fn unwhiten(&self, whitened: &Tensor) -> Tensor {
         self.l_row.matmul(whitened).matmul(&self.l_col.mt())
@@ -237,17 +305,17 @@ impl PriorFactors {
 
     /// `V = L_r⁻¹ U L_c⁻ᵀ`. `[.., R, C]`
     pub fn whiten(&self, inducing: &Tensor) -> Tensor {
-        solve_lower(&self.l_col, &solve_lower(&self.l_row, inducing).mt()).mt()
+        self.l_row_inverse.matmul(inducing).matmul(&self.l_col_inverse.mt())
     }
 
     /// `T_row = Z_rᵀ K_r⁻¹`. `[d_out, R]`
     pub fn t_row(&self) -> Tensor {
-        solve_lower_transposed(&self.l_row, &self.a_row).mt()
+        self.a_row.mt().matmul(&self.l_row_inverse)
     }
 
     /// `T_col = K_c⁻¹ Z_c` (the transpose of the paper's). `[C, d_in]`
     pub fn t_col(&self) -> Tensor {
-        solve_lower_transposed(&self.l_col, &self.a_col)
+        self.l_col_inverse.mt().matmul(&self.a_col)
     }
 
     /// `ln p(U)` of the prior `MN(0, K_r, K_c)`, given the whitened V. Scalar.

@@ -7,7 +7,7 @@ use tch::{Kind, Tensor};
 use super::{Noise, OutputNoise};
 use crate::linalg::Check;
 use crate::prior::PriorFactors;
-use crate::weight::{self, Drawn, InducingWeight, Kl};
+use crate::weight::{self, Drawn, InducingWeight, Kl, Stack};
 use crate::{Error, Key, Result};
 
 /// Training or evaluation: decides BatchNorm's statistics, dropout and the power iteration. Gradients flow in both.
@@ -23,7 +23,11 @@ pub enum Mode {
 ///
 /// They depend on parameters only: make them once per optimiser step, or once per model at inference.
 #[derive(Debug, Default)]
-pub struct Factors(HashMap<String, PriorFactors>);
+pub struct Factors {
+    stacks: Vec<Stack>,
+    /// Stack and place in it, by layer name.
+    places: HashMap<String, (usize, i64)>,
+}
 
 impl Factors {
     /// Factors of all weights in one batched factorisation for each size.
@@ -31,18 +35,37 @@ impl Factors {
     /// # Errors
     /// When a covariance cannot be factorised; the error names layer and matrix.
     pub fn of(weights: &[&InducingWeight], check: Check) -> Result<Self> {
-        let factors = weight::factors(weights, check)?;
-        Ok(Self(weights.iter().map(|weight| weight.name.clone()).zip(factors).collect()))
+        let stacks = weight::factors(weights, check)?;
+        let places = stacks.iter().enumerate().flat_map(|(stack, Stack { members, .. })| {
+            members.iter().zip(0..).map(move |(&member, place)| (weights[member].name.clone(), (stack, place)))
+        });
+        Ok(Self { places: places.collect(), stacks })
     }
 
     /// The factors of one layer.
     ///
     /// # Errors
     /// When the layer was not among the weights the factors were made of.
-    pub fn get(&self, layer: &str) -> Result<&PriorFactors> {
-        self.0
-            .get(layer)
-            .ok_or_else(|| Error::setting("layer", layer, "has no factors: make `Factors::of` all Bayesian weights"))
+    pub fn get(&self, layer: &str) -> Result<PriorFactors> {
+        let &(stack, place) = self.place(layer)?;
+        Ok(self.stacks[stack].factors.layer(place))
+    }
+
+    /// The stacks, for weights that are exactly those the factors were made of.
+    fn stacks_of(&self, weights: &[&InducingWeight]) -> Result<&[Stack]> {
+        for (index, weight) in weights.iter().enumerate() {
+            let &(stack, place) = self.place(&weight.name)?;
+            if self.stacks[stack].members[place as usize] != index || weights.len() != self.places.len() {
+                let advice = "stands elsewhere in the factors: draw all the weights they were made of, in that order";
+                return Err(Error::setting("layer", &weight.name, advice));
+            }
+        }
+        Ok(&self.stacks)
+    }
+
+    fn place(&self, layer: &str) -> Result<&(usize, i64)> {
+        let advice = "has no factors: make `Factors::of` all Bayesian weights";
+        self.places.get(layer).ok_or_else(|| Error::setting("layer", layer, advice))
     }
 }
 
@@ -98,8 +121,8 @@ impl Pass {
     /// When a draw fails; the error names the layer.
     pub fn with_noise(weights: &[&InducingWeight], factors: &Factors, mode: Mode, noise: &Noise) -> Result<Self> {
         let mut pass = Self { noise: noise.outputs.share(), ..Self::plain(mode) };
-        let priors = weights.iter().map(|weight| factors.get(&weight.name)).collect::<Result<Vec<_>>>()?;
-        let draws = weight::draw_all(weights, &priors, &noise.weights, mode == Mode::Train)?;
+        let stacks = factors.stacks_of(weights)?;
+        let draws = weight::draw_all(weights, stacks, &noise.weights, mode == Mode::Train)?;
         for (weight, (drawn, kl)) in weights.iter().zip(draws) {
             pass.drawn.insert(weight.name.clone(), drawn);
             pass.kl.push((weight.name.clone(), kl));
@@ -114,7 +137,7 @@ impl Pass {
     pub fn mean(weights: &[&InducingWeight], factors: &Factors, mode: Mode) -> Result<Self> {
         let mut pass = Self::plain(mode);
         for weight in weights {
-            pass.drawn.insert(weight.name.clone(), Drawn::Weight(weight.mean(factors.get(&weight.name)?)));
+            pass.drawn.insert(weight.name.clone(), Drawn::Weight(weight.mean(&factors.get(&weight.name)?)));
         }
         Ok(pass)
     }
