@@ -60,50 +60,35 @@ impl Named {
 /// [`Error::Cholesky`] names the matrix that resists every jitter, [`Error::NonFinite`] the one that holds NaN.
 pub fn cholesky(stacks: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
     stacks.iter().try_for_each(check_square)?;
-    let values: Vec<_> = stacks.iter().map(|stack| &stack.values).collect();
-    by_size(&values, |joined, members| {
-        let (lower, info) = with_jitter(joined, jitter.relative).f_linalg_cholesky_ex(false, false)?;
+    let mut by_size: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
+    for (index, Named { values, .. }) in stacks.iter().enumerate() {
+        by_size.entry((values.size()[1], values.kind() == Kind::Double)).or_default().push(index);
+    }
+    let mut factors: Vec<Option<Tensor>> = stacks.iter().map(|_| None).collect();
+    for members in by_size.values() {
+        let joined = Tensor::f_cat(&members.iter().map(|&index| &stacks[index].values).collect::<Vec<_>>(), 0)?;
+        let (mut lower, info) = with_jitter(&joined, jitter.relative).f_linalg_cholesky_ex(false, false)?;
         let failed = failures(&info, check)?;
-        if failed.is_empty() {
-            return Ok(lower);
+        if !failed.is_empty() {
+            let names: Vec<_> = members.iter().flat_map(|&index| &stacks[index].names).collect();
+            let mut parts = lower.unbind(0);
+            for slot in failed {
+                parts[slot] = escalate(names[slot], &joined.get(slot as i64), jitter)?;
+            }
+            lower = Tensor::stack(&parts, 0);
         }
-        let names: Vec<_> = members.iter().flat_map(|&stack| &stacks[stack].names).collect();
-        let mut lower = lower.unbind(0);
-        for slot in failed {
-            lower[slot] = escalate(names[slot], &joined.get(slot as i64), jitter)?;
-        }
-        Ok(Tensor::stack(&lower, 0))
-    })
-}
-
-/// Inverses of lower triangular matrices, one batched call for each size (and kind) that occurs.
-///
-/// # Shapes
-/// `[L, n, n]` → `[L, n, n]` for each stack
-pub fn inverse_lower(stacks: &[&Tensor]) -> Result<Vec<Tensor>> {
-    by_size(stacks, |joined, _| {
-        let eye = Tensor::eye(joined.size()[1], (joined.kind(), joined.device()));
-        Ok(solve_lower(joined, &eye.expand_as(joined)))
-    })
-}
-
-/// Joins stacks of one size and kind, lets `work` act on each joined stack (it is told which are in it), and takes the
-/// result apart again.
-fn by_size(stacks: &[&Tensor], work: impl Fn(&Tensor, &[usize]) -> Result<Tensor>) -> Result<Vec<Tensor>> {
-    let mut groups: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
-    for (index, stack) in stacks.iter().enumerate() {
-        groups.entry((stack.size()[1], stack.kind() == Kind::Double)).or_default().push(index);
-    }
-    let mut results: Vec<Option<Tensor>> = stacks.iter().map(|_| None).collect();
-    for members in groups.values() {
-        let parts: Vec<_> = members.iter().map(|&index| stacks[index]).collect();
-        let lengths: Vec<_> = parts.iter().map(|part| part.size()[0]).collect();
-        let result = work(&Tensor::f_cat(&parts, 0)?, members)?;
-        for (&index, part) in members.iter().zip(result.f_split_with_sizes(lengths, 0)?) {
-            results[index] = Some(part);
+        let lengths: Vec<_> = members.iter().map(|&index| stacks[index].values.size()[0]).collect();
+        for (&index, part) in members.iter().zip(lower.f_split_with_sizes(lengths, 0)?) {
+            factors[index] = Some(part);
         }
     }
-    Ok(results.into_iter().flatten().collect())
+    Ok(factors.into_iter().flatten().collect())
+}
+
+/// `L⁻¹` of lower triangular matrices. `[.., n, n]` → `[.., n, n]`
+pub fn inverse_lower(l: &Tensor) -> Tensor {
+    let eye = Tensor::eye(l.size()[l.dim() - 1], (l.kind(), l.device()));
+    solve_lower(l, &eye.expand_as(l))
 }
 
 /// `A + ε · mean(diag A) · I`, the mean detached. `[.., n, n]`
@@ -207,11 +192,10 @@ mod tests {
             })
             .collect();
         let factors = cholesky(&stacks, Jitter::NONE, Check::Now).unwrap();
-        let inverses = inverse_lower(&factors.iter().collect::<Vec<_>>()).unwrap();
-        for ((stack, l), inverse) in stacks.iter().zip(&factors).zip(&inverses) {
+        for (stack, l) in stacks.iter().zip(&factors) {
             assert!((l.matmul(&l.mt()) - &stack.values).abs().max().double_value(&[]) < 1e-12);
             let eye = Tensor::eye(l.size()[1], (Kind::Double, Device::Cpu));
-            assert!((l.matmul(inverse) - eye).abs().max().double_value(&[]) < 1e-12);
+            assert!((l.matmul(&inverse_lower(l)) - eye).abs().max().double_value(&[]) < 1e-12);
         }
     }
 

@@ -3,6 +3,8 @@
 //! With `K_r = Z_r Z_rᵀ + D_r²` and `K_c = Z_c Z_cᵀ + D_c²` the inducing matrix is `U ~ MN(0, K_r, K_c)`, its
 //! cross-covariance with the (unit-scale) weight W is `Z_rᵀ ⊗ Z_cᵀ`, and the marginal of W is exactly `N(0, I)`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Tensor};
@@ -170,34 +172,59 @@ pub struct GramFactors {
     pub z_col_chol: Tensor,
 }
 
-/// The parameters of priors of equal sizes, with a leading axis.
-struct Stacked {
-    z_row: Tensor,
-    z_col: Tensor,
-    d_row: Tensor,
-    d_col: Tensor,
+/// One side, rows or columns, of priors of equal sizes, with a leading axis over them.
+struct Side {
+    label: &'static str,
+    layers: Vec<String>,
+    /// `[L, M, d]`
+    z: Tensor,
+    /// `[L, M]`
+    d_raw: Tensor,
 }
 
-impl Stacked {
-    fn of(priors: &[&KroneckerPrior]) -> Self {
-        let stack = |part: fn(&KroneckerPrior) -> &Tensor| match priors {
-            [one] => part(one).unsqueeze(0), // no copy
-            many => Tensor::stack(&many.iter().map(|prior| part(prior)).collect::<Vec<_>>(), 0),
+impl Side {
+    fn of(
+        priors: &[&KroneckerPrior],
+        label: &'static str,
+        part: fn(&KroneckerPrior) -> (&Tensor, &Tensor),
+    ) -> Self {
+        let stack = |tensors: Vec<&Tensor>| match tensors[..] {
+            [one] => one.unsqueeze(0), // no copy
+            _ => Tensor::stack(&tensors, 0),
         };
         Self {
-            z_row: stack(|prior| &prior.z_row),
-            z_col: stack(|prior| &prior.z_col),
-            d_row: stack(|prior| &prior.d_row_raw).softplus(),
-            d_col: stack(|prior| &prior.d_col_raw).softplus(),
+            label,
+            layers: priors.iter().map(|prior| prior.name.clone()).collect(),
+            z: stack(priors.iter().map(|prior| part(prior).0).collect()),
+            d_raw: stack(priors.iter().map(|prior| part(prior).1).collect()),
         }
     }
+
+    /// Sides whose matrices are factorised together: of one size and kind.
+    fn batch(&self) -> (i64, bool) {
+        let [_, points, width] = self.z.size()[..] else { unreachable!("Z is a matrix") };
+        (points, points >= width)
+    }
+
+    fn names(&self, matrix: &str) -> Vec<String> {
+        self.layers.iter().map(|layer| format!("{layer}.{matrix}_{}", self.label)).collect()
+    }
+}
+
+/// What is factorised of one side.
+struct SideFactors {
+    l: Tensor,
+    l_inverse: Tensor,
+    a: Tensor,
+    d: Tensor,
+    gram_chol: Option<Tensor>,
 }
 
 /// Factors of many priors, in stacks of equal sizes: a stack is one batch for every product, and all matrices of one size,
 /// of whatever stack, are factorised in one call.
 ///
 /// # Panics
-/// Never: there is one factor for each matrix.
+/// Never: every stack has two sides.
 ///
 /// # Errors
 /// When a covariance cannot be factorised; the error names layer and matrix.
@@ -207,51 +234,75 @@ pub fn factors(
     grams: Grams,
     check: Check,
 ) -> Result<Vec<PriorFactors>> {
-    let stacked: Vec<_> = stacks.iter().map(|priors| Stacked::of(priors)).collect();
-    let mut matrices = Vec::with_capacity(4 * stacks.len());
-    for (priors, parameters) in stacks.iter().zip(&stacked) {
-        let named = |label: &str, values: Tensor| Named {
-            names: priors.iter().map(|prior| format!("{}.{label}", prior.name)).collect(),
-            values,
-        };
-        let (gram_row, gram_col) = (gram(&parameters.z_row), gram(&parameters.z_col));
-        matrices.push(named("K_row", &gram_row + parameters.d_row.square().diag_embed(0, -2, -1)));
-        matrices.push(named("K_col", &gram_col + parameters.d_col.square().diag_embed(0, -2, -1)));
-        if grams == Grams::Factored {
-            matrices.push(named("ZZ_row", gram_row));
-            matrices.push(named("ZZ_col", gram_col));
+    let sides: Vec<Side> = stacks
+        .iter()
+        .flat_map(|priors| {
+            let row = Side::of(priors, "row", |prior| (&prior.z_row, &prior.d_row_raw));
+            [row, Side::of(priors, "col", |prior| (&prior.z_col, &prior.d_col_raw))]
+        })
+        .collect();
+    let mut batches: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
+    for (index, side) in sides.iter().enumerate() {
+        batches.entry(side.batch()).or_default().push(index);
+    }
+    let mut all: Vec<Option<SideFactors>> = sides.iter().map(|_| None).collect();
+    for members in batches.into_values() {
+        let batch: Vec<_> = members.iter().map(|&index| &sides[index]).collect();
+        for (index, factors) in members.into_iter().zip(factorise(&batch, jitter, grams, check)?) {
+            all[index] = Some(factors);
         }
     }
-    let lower = linalg::cholesky(&matrices, jitter, check)?;
-    let per_stack = if grams == Grams::Factored { 4 } else { 2 };
-    let to_invert: Vec<_> = lower.chunks(per_stack).flat_map(|factors| &factors[..2]).collect();
-    let mut inverses = linalg::inverse_lower(&to_invert)?.into_iter();
-    let mut lower = lower.into_iter();
-    Ok(stacked
-        .into_iter()
-        .map(|Stacked { z_row, z_col, d_row, d_col }| {
-            let kind = z_row.kind();
-            let mut next = || lower.next().expect("one factor for each matrix").to_kind(kind);
-            let mut next_inverse = || inverses.next().expect("one inverse for each factor").to_kind(kind);
-            let (l_row, l_col) = (next(), next());
-            let grams = (grams == Grams::Factored).then(|| GramFactors { z_row_chol: next(), z_col_chol: next() });
-            let (l_row_inverse, l_col_inverse) = (next_inverse(), next_inverse());
+    let mut all = all.into_iter().flatten();
+    let mut sides = sides.into_iter();
+    let mut next = || all.next().zip(sides.next()).expect("two sides for each stack");
+    Ok(stacks
+        .iter()
+        .map(|_| {
+            let ((row, row_side), (col, col_side)) = (next(), next());
+            let grams = row.gram_chol.zip(col.gram_chol);
             PriorFactors {
-                a_row: l_row_inverse.matmul(&z_row),
-                a_col: l_col_inverse.matmul(&z_col),
-                l_row,
-                l_col,
-                l_row_inverse,
-                l_col_inverse,
-                z_row,
-                z_col,
-                d_row,
-                d_col,
+                l_row: row.l,
+                l_col: col.l,
+                l_row_inverse: row.l_inverse,
+                l_col_inverse: col.l_inverse,
+                a_row: row.a,
+                a_col: col.a,
+                z_row: row_side.z,
+                z_col: col_side.z,
+                d_row: row.d,
+                d_col: col.d,
                 jitter,
-                grams,
+                grams: grams.map(|(z_row_chol, z_col_chol)| GramFactors { z_row_chol, z_col_chol }),
             }
         })
         .collect())
+}
+
+/// Factorises sides of one size and kind as one batch.
+fn factorise(sides: &[&Side], jitter: Jitter, grams: Grams, check: Check) -> Result<Vec<SideFactors>> {
+    let kind = sides[0].z.kind();
+    let lengths: Vec<i64> = sides.iter().map(|side| side.z.size()[0]).collect();
+    let gram = Tensor::cat(&sides.iter().map(|side| gram(&side.z)).collect::<Vec<_>>(), 0);
+    let d = Tensor::cat(&sides.iter().map(|side| &side.d_raw).collect::<Vec<_>>(), 0).softplus();
+    let covariance = &gram + d.square().diag_embed(0, -2, -1);
+    let named = |matrix: &str, values: Tensor| Named {
+        names: sides.iter().flat_map(|side| side.names(matrix)).collect(),
+        values,
+    };
+    let mut matrices = vec![named("K", covariance)];
+    if grams == Grams::Factored {
+        matrices.push(named("ZZ", gram));
+    }
+    let mut lower = linalg::cholesky(&matrices, jitter, check)?.into_iter();
+    let l = lower.next().unwrap_or_else(|| unreachable!("one factor for each stack"));
+    let split = |tensor: &Tensor| tensor.to_kind(kind).split_with_sizes(&lengths[..], 0).into_iter();
+    let (mut inverse, mut gram_chol) = (split(&linalg::inverse_lower(&l)), lower.next().map(|gram| split(&gram)));
+    let factors = split(&l).zip(split(&d)).zip(sides).map(|((l, d), side)| {
+        let l_inverse = inverse.next()?;
+        let gram_chol = gram_chol.as_mut().and_then(Iterator::next);
+        Some(SideFactors { a: l_inverse.matmul(&side.z), l, l_inverse, d, gram_chol })
+    });
+    Ok(factors.into_iter().flatten().collect())
 }
 
 /// `Z Zᵀ`. With as many inducing points as dimensions or more it is singular but for the jitter, or close to it, and in
