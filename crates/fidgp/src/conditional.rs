@@ -5,7 +5,7 @@
 //! no solve. [`mean`] computes that; the tests hold it against the paper's form.
 
 use serde::{Deserialize, Serialize};
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
 use crate::linalg::solve_lower;
 use crate::prior::{PriorFactors, Sizes};
@@ -59,12 +59,12 @@ pub struct MatheronNoise {
 }
 
 impl MatheronNoise {
-    /// Draws all four from one key.
-    pub fn draw(key: Key, sizes: Sizes, (kind, device): (Kind, Device)) -> Self {
+    /// All four from one key; `normal` makes standard normals of a key and a shape.
+    pub fn draw(key: Key, sizes: Sizes, normal: &mut dyn FnMut(Key, &[i64]) -> Tensor) -> Self {
         let Sizes { d_out, d_in, rows, cols } = sizes;
-        let inducing = key.fold("inducing").normal(&[3, rows, cols], kind, device);
+        let inducing = normal(key.fold("inducing"), &[3, rows, cols]);
         Self {
-            weight: key.fold("weight").normal(&[d_out, d_in], kind, device),
+            weight: normal(key.fold("weight"), &[d_out, d_in]),
             row: inducing.get(0),
             col: inducing.get(1),
             corner: inducing.get(2),

@@ -245,11 +245,34 @@ pub fn factors(
     for (index, side) in sides.iter().enumerate() {
         batches.entry(side.batch()).or_default().push(index);
     }
+    let batches: Vec<Batch> = batches.into_values().map(|members| Batch::of(&sides, members)).collect();
+    let named = |batch: &Batch, matrix: &str, values: &Tensor| Named {
+        names: batch.members.iter().flat_map(|&index| sides[index].names(matrix)).collect(),
+        values: values.shallow_clone(),
+    };
+    let mut matrices: Vec<_> = batches.iter().map(|batch| named(batch, "K", &batch.covariance)).collect();
+    if grams == Grams::Factored {
+        matrices.extend(batches.iter().map(|batch| named(batch, "ZZ", &batch.gram)));
+    }
+    let lower = linalg::cholesky(&matrices, jitter, check)?;
+    let (l, gram_chol) = lower.split_at(batches.len());
+    let inverse = linalg::inverse_lower(&l.iter().collect::<Vec<_>>())?;
     let mut all: Vec<Option<SideFactors>> = sides.iter().map(|_| None).collect();
-    for members in batches.into_values() {
-        let batch: Vec<_> = members.iter().map(|&index| &sides[index]).collect();
-        for (index, factors) in members.into_iter().zip(factorise(&batch, jitter, grams, check)?) {
-            all[index] = Some(factors);
+    for (place, batch) in batches.iter().enumerate() {
+        let mut start = 0;
+        for &index in &batch.members {
+            let z = &sides[index].z;
+            let length = z.size()[0];
+            let part = |tensor: &Tensor| tensor.narrow(0, start, length).to_kind(z.kind());
+            let l_inverse = part(&inverse[place]);
+            all[index] = Some(SideFactors {
+                l: part(&l[place]),
+                a: l_inverse.matmul(z),
+                l_inverse,
+                d: part(&batch.d),
+                gram_chol: gram_chol.get(place).map(part),
+            });
+            start += length;
         }
     }
     let mut all = all.into_iter().flatten();
@@ -278,31 +301,25 @@ pub fn factors(
         .collect())
 }
 
-/// Factorises sides of one size and kind as one batch.
-fn factorise(sides: &[&Side], jitter: Jitter, grams: Grams, check: Check) -> Result<Vec<SideFactors>> {
-    let kind = sides[0].z.kind();
-    let lengths: Vec<i64> = sides.iter().map(|side| side.z.size()[0]).collect();
-    let gram = Tensor::cat(&sides.iter().map(|side| gram(&side.z)).collect::<Vec<_>>(), 0);
-    let d = Tensor::cat(&sides.iter().map(|side| &side.d_raw).collect::<Vec<_>>(), 0).softplus();
-    let covariance = &gram + d.square().diag_embed(0, -2, -1);
-    let named = |matrix: &str, values: Tensor| Named {
-        names: sides.iter().flat_map(|side| side.names(matrix)).collect(),
-        values,
-    };
-    let mut matrices = vec![named("K", covariance)];
-    if grams == Grams::Factored {
-        matrices.push(named("ZZ", gram));
+/// The matrices of sides of one size and kind.
+struct Batch {
+    members: Vec<usize>,
+    /// D. `[B, M]`
+    d: Tensor,
+    /// `Z Zᵀ`. `[B, M, M]`
+    gram: Tensor,
+    /// `K = Z Zᵀ + D²`. `[B, M, M]`
+    covariance: Tensor,
+}
+
+impl Batch {
+    fn of(sides: &[Side], members: Vec<usize>) -> Self {
+        let parts = || members.iter().map(|&index| &sides[index]);
+        let gram = Tensor::cat(&parts().map(|side| gram(&side.z)).collect::<Vec<_>>(), 0);
+        let d = Tensor::cat(&parts().map(|side| &side.d_raw).collect::<Vec<_>>(), 0).softplus();
+        let covariance = &gram + d.square().diag_embed(0, -2, -1);
+        Self { members, d, gram, covariance }
     }
-    let mut lower = linalg::cholesky(&matrices, jitter, check)?.into_iter();
-    let l = lower.next().unwrap_or_else(|| unreachable!("one factor for each stack"));
-    let split = |tensor: &Tensor| tensor.to_kind(kind).split_with_sizes(&lengths[..], 0).into_iter();
-    let (mut inverse, mut gram_chol) = (split(&linalg::inverse_lower(&l)), lower.next().map(|gram| split(&gram)));
-    let factors = split(&l).zip(split(&d)).zip(sides).map(|((l, d), side)| {
-        let l_inverse = inverse.next()?;
-        let gram_chol = gram_chol.as_mut().and_then(Iterator::next);
-        Some(SideFactors { a: l_inverse.matmul(&side.z), l, l_inverse, d, gram_chol })
-    });
-    Ok(factors.into_iter().flatten().collect())
 }
 
 /// `Z Zᵀ`. With as many inducing points as dimensions or more it is singular but for the jitter, or close to it, and in

@@ -113,7 +113,7 @@ impl<'a> Stepper<'a> {
             }
             Capture::Ready(stream, mut captured) => {
                 let stepped = if captured.fixed.x.size() == input.x.size() {
-                    self.replay(&mut captured, input).map(Ok)
+                    Self::replay(&mut captured, input).map(Ok)
                 } else {
                     Ok(self.plain(input, optimiser))
                 };
@@ -201,7 +201,8 @@ impl<'a> Stepper<'a> {
         outputs: OutputNoise,
         optimiser: &Optimiser,
     ) -> std::result::Result<Result<Captured>, GraphError> {
-        let noise = Noise { outputs, ..Noise::draw(&self.model.network.inducing(), input.key, Mode::Train) };
+        let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
+        noise.outputs = outputs;
         let fixed = Fixed { x: input.x.copy(), y: input.y.copy(), ..self.fixed(input, noise) };
         synchronise(self.model.store.device());
         let result = Graph::capture(|| self.compute(&fixed, input.frozen_norm, optimiser))?;
@@ -209,15 +210,13 @@ impl<'a> Stepper<'a> {
     }
 
     /// Overwrites the inputs and launches the graph.
-    fn replay(&self, captured: &mut Captured, input: &StepInput) -> std::result::Result<Stepped, GraphError> {
+    fn replay(captured: &mut Captured, input: &StepInput) -> std::result::Result<Stepped, GraphError> {
         let Captured { graph, fixed, stepped, .. } = captured;
-        let weights = self.model.network.inducing();
         tch::no_grad(|| {
             fixed.x.copy_(&input.x);
             fixed.y.copy_(&input.y);
             let _ = fixed.beta.fill_(input.beta);
-            let fresh = fixed.noise.draw_like(&weights, input.key, Mode::Train);
-            fixed.noise.copy_from(&fresh);
+            fixed.noise.redraw(input.key);
         });
         graph.replay()?;
         Ok(Stepped { parts: stepped.parts.copy(), gradient: stepped.gradient.shallow_clone() })

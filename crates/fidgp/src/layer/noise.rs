@@ -15,36 +15,64 @@ pub struct Noise {
     pub weights: Vec<WeightNoise>,
     /// Of the outputs.
     pub outputs: OutputNoise,
+    /// What the noise of the weights is cut from, where it was drawn in bulk.
+    bulk: Option<Tensor>,
 }
 
 impl Noise {
     /// Draws the noise of the weights; that of the outputs follows from the key when a layer asks for it.
+    ///
+    /// On the CPU each layer draws from its own key. On CUDA, where every draw costs a launch, all normals of a network
+    /// are drawn in one call and cut up: they depend on the key and on the network's shape, and on nothing else.
     pub fn draw(weights: &[&InducingWeight], key: Key, mode: Mode) -> Self {
         let training = mode == Mode::Train;
-        let weights = weights.iter().map(|weight| weight.noise(key, training)).collect();
-        Self { weights, outputs: OutputNoise::keyed(key) }
-    }
-
-    /// Noise of another key in the shapes of this one, outputs included.
-    pub fn draw_like(&self, weights: &[&InducingWeight], key: Key, mode: Mode) -> Self {
-        let mut noise = Self::draw(weights, key, mode);
-        for (layer, tensor) in &self.outputs.drawn {
-            noise.outputs.drawn.insert(layer.clone(), noise_of_outputs(key, layer, tensor));
+        let outputs = OutputNoise::keyed(key);
+        let Some(first) = weights.first().filter(|weight| weight.prior.z_row.device().is_cuda()) else {
+            let weights = weights.iter().map(|weight| weight.noise(key, training)).collect();
+            return Self { weights, outputs, bulk: None };
+        };
+        let (kind, device) = (first.prior.z_row.kind(), first.prior.z_row.device());
+        let mut length = 0;
+        let empty = Tensor::zeros([1], (kind, device));
+        for weight in weights {
+            weight.noise_of(key, training, &mut |_, shape| {
+                length += padded(shape);
+                empty.expand(shape, false)
+            });
         }
-        noise
+        let bulk = bulk_key(key).normal(&[length], kind, device);
+        let mut start = 0;
+        let mut cut = |_: Key, shape: &[i64]| {
+            let part = bulk.narrow(0, start, shape.iter().product()).view(shape);
+            start += padded(shape);
+            part
+        };
+        let weights = weights.iter().map(|weight| weight.noise_of(key, training, &mut cut)).collect();
+        Self { weights, outputs, bulk: Some(bulk) }
     }
 
-    /// Overwrites the numbers with those of `other`, which was drawn like this one.
-    pub fn copy_from(&mut self, other: &Self) {
-        let (mut mine, theirs) = (self.tensors(), other.tensors());
-        debug_assert_eq!(mine.len(), theirs.len());
-        tch::no_grad(|| mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| mine.copy_(&theirs)));
+    /// Overwrites all numbers with those of another key, outputs that have been kept included. Only for noise that was
+    /// drawn on CUDA, from weights all of which are replayable.
+    pub fn redraw(&mut self, key: Key) {
+        tch::no_grad(|| {
+            if let Some(bulk) = &mut self.bulk {
+                bulk_key(key).refill_normal(bulk);
+            }
+            for (layer, noise) in &mut self.outputs.drawn {
+                output_key(key, layer).refill_normal(noise);
+            }
+        });
     }
+}
 
-    fn tensors(&self) -> Vec<Tensor> {
-        let weights = self.weights.iter().flat_map(WeightNoise::tensors);
-        weights.chain(self.outputs.drawn.values()).map(Tensor::shallow_clone).collect()
-    }
+fn bulk_key(key: Key) -> Key {
+    key.fold("weights")
+}
+
+/// Numbers that a part of the bulk takes up: every part starts at a place that matrix products like.
+fn padded(shape: &[i64]) -> i64 {
+    const ALIGNMENT: i64 = 64;
+    (shape.iter().product::<i64>() + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 }
 
 /// Noise on the outputs of layers, by name.
@@ -85,7 +113,7 @@ impl OutputNoise {
             return Ok(drawn.shallow_clone());
         }
         let key = self.key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
-        let noise = noise_of_outputs(key, layer, like);
+        let noise = output_key(key, layer).normal(&like.size(), like.kind(), like.device());
         if self.keep {
             self.drawn.insert(layer.to_owned(), noise.shallow_clone());
         }
@@ -93,6 +121,6 @@ impl OutputNoise {
     }
 }
 
-fn noise_of_outputs(key: Key, layer: &str, like: &Tensor) -> Tensor {
-    key.fold(layer).fold("outputs").normal(&like.size(), like.kind(), like.device())
+fn output_key(key: Key, layer: &str) -> Key {
+    key.fold(layer).fold("outputs")
 }

@@ -152,21 +152,6 @@ pub struct WeightNoise {
     pub conditional: ConditionalNoise,
 }
 
-impl WeightNoise {
-    /// All of it that is held in tensors, in an order that depends on the layer's settings alone.
-    pub fn tensors(&self) -> Vec<&Tensor> {
-        let mut tensors = vec![&self.inducing.epsilon];
-        match &self.conditional {
-            ConditionalNoise::Matheron(MatheronNoise { weight, row, col, corner }) => {
-                tensors.extend([weight, row, col, corner]);
-            }
-            ConditionalNoise::Weights(noise) => tensors.push(noise),
-            ConditionalNoise::Outputs => {}
-        }
-        tensors
-    }
-}
-
 /// The randomness of W given U.
 #[derive(Debug)]
 pub enum ConditionalNoise {
@@ -274,22 +259,31 @@ impl InducingWeight {
 
     /// The noise of one draw, from the layer's own key: it does not depend on what other layers draw.
     pub fn noise(&self, key: Key, training: bool) -> WeightNoise {
-        let key = key.fold(&self.name);
-        let (sizes, options) = (self.sizes(), (self.prior.z_row.kind(), self.prior.z_row.device()));
+        let (kind, device) = (self.prior.z_row.kind(), self.prior.z_row.device());
+        self.noise_of(key, training, &mut |key, shape| key.normal(shape, kind, device))
+    }
+
+    /// The same, with `normal` making standard normals of a key and a shape.
+    pub(crate) fn noise_of(
+        &self,
+        key: Key,
+        training: bool,
+        normal: &mut dyn FnMut(Key, &[i64]) -> Tensor,
+    ) -> WeightNoise {
+        let (key, sizes) = (key.fold(&self.name), self.sizes());
         let conditional = match (self.config.conditional, self.config.noise) {
             (Conditional::Matheron, _) => {
-                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), sizes, options))
+                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), sizes, normal))
             }
             (Conditional::Reparam, NoiseOn::Outputs) => ConditionalNoise::Outputs,
             (Conditional::Reparam, NoiseOn::Weights) => {
-                let shape = [sizes.d_out, sizes.d_in];
-                ConditionalNoise::Weights(key.fold("conditional").normal(&shape, options.0, options.1))
+                ConditionalNoise::Weights(normal(key.fold("conditional"), &[sizes.d_out, sizes.d_in]))
             }
         };
-        WeightNoise { inducing: self.posterior.noise(key, training), conditional }
+        WeightNoise { inducing: self.posterior.noise_of(key, training, normal), conditional }
     }
 
-    /// Whether all randomness of a draw in training is in [`WeightNoise::tensors`]: then a captured draw can be replayed.
+    /// Whether all randomness of a draw in training is in tensors: then a captured draw can be replayed.
     pub fn is_replayable(&self) -> bool {
         self.posterior.is_replayable()
     }

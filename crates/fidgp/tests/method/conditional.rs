@@ -66,7 +66,7 @@ fn merged_and_unmerged_matheron_are_one() {
     let prior = factors(&weight);
     for lambda in [1e-3, 0.3, 1.0] {
         let (u, scale) = (normal(Key::new(8), &[3, 2]), Tensor::from(lambda));
-        let noise = MatheronNoise::draw(Key::new(9), weight.sizes(), (tch::Kind::Double, tch::Device::Cpu));
+        let noise = MatheronNoise::draw(Key::new(9), weight.sizes(), &mut |key, shape| normal(key, shape));
         let merged = conditional::matheron(&prior, &prior.whiten(&u), &scale, &noise).unwrap();
         let unmerged = conditional::matheron_unmerged(&prior, &u, &scale, &noise).unwrap();
         assert!(gap(&merged, &unmerged) < 1e-12);
