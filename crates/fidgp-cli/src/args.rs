@@ -29,6 +29,8 @@ pub enum Command {
     Report(Report),
     /// Count parameters, operations and bytes of a config, layer by layer
     Cost(Cost),
+    /// Time training steps, predictions and their parts
+    Bench(Bench),
     /// Check the mathematics against reference numbers
     Verify(Verify),
     /// List the known data sets, or look at one on disk
@@ -110,6 +112,36 @@ pub struct Eval {
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// The whole results document as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Time training steps, predictions and their parts, on random images of a config's size.
+///
+/// Several configs are measured one after the other in one process: compare them as ratios, machines are noisy.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  fidgp bench configs/cifar100-deterministic.toml configs/cifar100-fidgp-all.toml\n  \
+    fidgp bench configs/cifar100-fidgp-four.toml --batch 32 --draws 8 --device cpu --json")]
+pub struct Bench {
+    /// The config files
+    #[arg(required = true)]
+    pub configs: Vec<PathBuf>,
+    /// Change a value of every config: dotted.key=value (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
+    /// Images in a batch
+    #[arg(long, default_value = "32")]
+    pub batch: NonZero<usize>,
+    /// Weight draws K of a prediction
+    #[arg(long, default_value = "8")]
+    pub draws: NonZero<u64>,
+    /// Samples of each time, of which the median is shown
+    #[arg(long, default_value = "7")]
+    pub rounds: NonZero<usize>,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// As JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Cost(arguments) => commands::cost::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
         Command::Data(arguments) => commands::data::run(&arguments),

@@ -3,6 +3,7 @@
 //! On disk the flow is the same: `run.toml → checkpoint → results.json → report`. Each step reads only what stands left
 //! of it.
 
+pub mod bench;
 pub mod config;
 pub mod device;
 pub mod error;

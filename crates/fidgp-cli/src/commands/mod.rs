@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub mod bench;
 pub mod cost;
 pub mod data;
 pub mod demo;

@@ -1,6 +1,6 @@
 //! What one run through a network carries: mode, weights, noise, KL and taps. Nothing of it is kept in a layer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tch::{Kind, Tensor};
 
@@ -102,7 +102,7 @@ pub struct Pass {
     pub frozen_norm: bool,
     /// Noise on the outputs of layers.
     pub noise: OutputNoise,
-    drawn: HashMap<String, Drawn>,
+    drawn: BTreeMap<String, Drawn>,
     kl: Vec<(String, Kl)>,
 }
 
@@ -142,6 +142,15 @@ impl Pass {
         Ok(pass)
     }
 
+    /// A pass with weights that are given, in the order of [`Self::weights`]: no noise, no KL.
+    #[must_use]
+    pub fn with_weights(&self, weights: &[Tensor]) -> Self {
+        let mut pass = Self::plain(self.mode);
+        let given = self.drawn.keys().cloned().zip(weights.iter().map(|weight| Drawn::Weight(weight.shallow_clone())));
+        pass.drawn = given.collect();
+        pass
+    }
+
     /// A pass for a network without Bayesian weights.
     pub fn plain(mode: Mode) -> Self {
         Self {
@@ -150,7 +159,7 @@ impl Pass {
             compute: None,
             frozen_norm: false,
             noise: OutputNoise::default(),
-            drawn: HashMap::new(),
+            drawn: BTreeMap::new(),
             kl: Vec::new(),
         }
     }
@@ -165,6 +174,13 @@ impl Pass {
     /// The same weights with other noise on the outputs: for the next batch of the same draw.
     pub fn set_noise(&mut self, key: Key) {
         self.noise.set_key(key);
+    }
+
+    /// Every drawn weight, or its mean where the noise is drawn on the outputs, in the order of their names.
+    pub fn weights(&self) -> impl Iterator<Item = &Tensor> {
+        self.drawn.values().map(|drawn| match drawn {
+            Drawn::Weight(weight) | Drawn::MeanAndScale { mean: weight, .. } => weight,
+        })
     }
 
     /// KL of each Bayesian layer, in the order of the draw.

@@ -1,0 +1,35 @@
+//! `fidgp bench`
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use fidgp_lab::bench::{self, BenchOptions};
+use fidgp_lab::{LabError, config, device};
+
+use super::Outcome;
+use crate::args::Bench;
+
+pub fn run(arguments: &Bench) -> Outcome {
+    let device = device::choose(&arguments.device)?;
+    let mut table = String::new();
+    let mut all = Vec::new();
+    for path in &arguments.configs {
+        let config = config::read(path, &arguments.overrides)?;
+        let (batch, draws) = (arguments.batch.get(), arguments.draws.get());
+        let times = bench::run(&config, &BenchOptions { batch, draws, rounds: arguments.rounds.get(), device })?;
+        let _ = writeln!(table, "{} ({}), batch {batch}", config.name, config.method.name());
+        for time in &times {
+            let (what, median) = (&time.what, time.median_ms);
+            let _ = writeln!(table, "  {what:<36} {median:>9.2} ms   {:.2} … {:.2}", time.least_ms, time.largest_ms);
+        }
+        all.push(serde_json::json!({
+            "config": config.name, "method": config.method.name(), "batch": batch, "draws": draws, "times": times,
+        }));
+    }
+    if arguments.json {
+        table = serde_json::to_string_pretty(&all).map_err(|error| LabError::config("--json", error.to_string()))?;
+        table.push('\n');
+    }
+    super::print(&table)?;
+    Ok(ExitCode::SUCCESS)
+}

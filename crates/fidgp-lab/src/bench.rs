@@ -1,0 +1,193 @@
+//! How long a training step, a prediction and their parts take.
+
+use std::time::Instant;
+
+use fidgp::Key;
+use fidgp::layer::{Factors, Mode, Noise, Pass};
+use fidgp::linalg::Check;
+use fidgp::objective::{DatasetSize, sum_kl};
+use fidgp::predict::{Draws, classify};
+use fidgp_cuda::{Graph, SideStream};
+use serde::Serialize;
+use tch::{Cuda, Device, Kind, Tensor};
+
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+use crate::model::{Model, Signature};
+use crate::train::{Optimiser, StepInput, Stepper};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct BenchOptions {
+    /// Examples in a batch.
+    pub batch: usize,
+    /// K.
+    pub draws: u64,
+    /// Samples of each time.
+    pub rounds: usize,
+    /// Where.
+    pub device: Device,
+}
+
+/// One time: median, least and largest of the samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// What took it.
+    pub what: String,
+    /// Median, in milliseconds.
+    pub median_ms: f64,
+    /// Least.
+    pub least_ms: f64,
+    /// Largest.
+    pub largest_ms: f64,
+}
+
+/// Repetitions in one sample on CUDA, which is waited for once.
+const CUDA_REPEATS: usize = 10;
+
+/// Repetitions before the first sample.
+const WARM_UP: usize = 5;
+
+/// Times of an image classifier on random images.
+///
+/// # Errors
+/// When the config is not one of an image classifier, or does not fit the device.
+pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Vec<Measured>> {
+    let bench = Bench::new(config, options)?;
+    let mut times = vec![bench.train()?, bench.predict()?];
+    if !bench.model.network.inducing().is_empty() {
+        times.extend([bench.factors()?, bench.draw(false)?, bench.draw(true)?, bench.network()?]);
+    }
+    Ok(times)
+}
+
+struct Bench<'a> {
+    config: &'a RunConfig,
+    options: &'a BenchOptions,
+    model: Model,
+    x: Tensor,
+    y: Tensor,
+}
+
+impl<'a> Bench<'a> {
+    fn new(config: &'a RunConfig, options: &'a BenchOptions) -> Result<Self> {
+        let signature = Signature::expected(config)?;
+        let Signature::Classification { image: [c, h, w], classes, .. } = signature else {
+            return Err(LabError::config("data.set", "is a table; the bench measures image classifiers"));
+        };
+        let model = Model::init(config, &signature, options.device)?;
+        let key = Key::new(config.seed).fold("bench");
+        let n = options.batch as i64;
+        let x = key.fold("x").normal(&[n, h, w, c], Kind::Float, options.device).permute([0, 3, 1, 2]);
+        let x = if options.device.is_cuda() { x } else { x.contiguous() };
+        let y = (key.fold("y").uniform(&[n], Kind::Float, options.device) * classes as f64).to_kind(Kind::Int64);
+        Ok(Self { config, options, model, x, y })
+    }
+
+    fn input(&self, step: u64) -> StepInput {
+        let key = Key::new(self.config.seed).at(step);
+        let (x, y) = (self.x.shallow_clone(), self.y.shallow_clone());
+        StepInput { x, y, key, beta: 1.0, frozen_norm: false }
+    }
+
+    /// A whole training step: factors, draw, forward, backward, optimiser.
+    fn train(&self) -> Result<Measured> {
+        let compute = self.config.compute(self.options.device);
+        let mut optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
+        let examples = DatasetSize::new(50_000)?;
+        let mut stepper = Stepper::new(&self.model, compute, examples, self.config.train.capture);
+        let mut step = 0;
+        self.measure("train step", || {
+            let stepped = stepper.step(&self.input(step), &optimiser)?;
+            optimiser.step(stepped.gradient, 1e-5, None);
+            step += 1;
+            Ok(())
+        })
+    }
+
+    /// K draws of a batch, factors made before.
+    fn predict(&self) -> Result<Measured> {
+        let draws = Draws::new(self.model.network.as_ref(), self.options.draws, Key::new(3))?;
+        let batch = [self.x.shallow_clone()];
+        let label = format!("predict, K = {}", draws.count);
+        self.measure(&label, || {
+            classify(&draws, &batch, None)?;
+            Ok(())
+        })
+    }
+
+    fn factors(&self) -> Result<Measured> {
+        let weights = self.model.network.inducing();
+        self.replayed("factors", || Ok(tch::no_grad(|| Factors::of(&weights, Check::Deferred).map(|_| ()))?))
+    }
+
+    /// Factors and a draw of all weights, alone or with the gradient of all their numbers and the KL.
+    fn draw(&self, gradient: bool) -> Result<Measured> {
+        let weights = self.model.network.inducing();
+        let noise = Noise::draw(&weights, Key::new(2), Mode::Train);
+        let optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
+        let work = || -> Result<()> {
+            let factors = Factors::of(&weights, Check::Deferred)?;
+            let pass = Pass::with_noise(&weights, &factors, Mode::Train, &noise)?;
+            if gradient {
+                let kl = sum_kl(pass.kl()).ok_or_else(|| LabError::config("network", "has no Bayesian weights"))?;
+                let sums = pass.weights().map(|weight| weight.square().sum(Kind::Float));
+                let loss = sums.fold(kl.inducing + kl.conditional, |loss, sum| loss + sum);
+                let _ = optimiser.gradient(&loss)?;
+            }
+            Ok(())
+        };
+        if gradient {
+            self.replayed("factors, draw and their gradient", work)
+        } else {
+            self.replayed("factors and draw", || tch::no_grad(work))
+        }
+    }
+
+    /// Forward and backward of the network with weights that are given: what is left when drawing costs nothing.
+    fn network(&self) -> Result<Measured> {
+        let weights = self.model.network.inducing();
+        let factors = tch::no_grad(|| Factors::of(&weights, Check::Deferred))?;
+        let compute = self.config.compute(self.options.device);
+        let given = tch::no_grad(|| Pass::mean(&weights, &factors, Mode::Train))?;
+        let leaves: Vec<_> = given.weights().map(|weight| weight.copy().set_requires_grad(true)).collect();
+        self.replayed("network with given weights", || {
+            let mut pass = given.with_weights(&leaves).computing_in(compute);
+            let outputs = self.model.network.forward(&self.x, &mut pass)?;
+            let loss = self.model.likelihood.nll(&outputs, &self.y);
+            Tensor::f_run_backward(&[loss], &leaves, false, false)?;
+            Ok(())
+        })
+    }
+
+    /// Work of fixed inputs: on CUDA captured and replayed, elsewhere done again.
+    fn replayed(&self, what: &str, work: impl Fn() -> Result<()>) -> Result<Measured> {
+        let Device::Cuda(index) = self.options.device else { return self.measure(what, work) };
+        let failed = |error| LabError::config("CUDA graph", format!("{what}: {error}"));
+        let stream = SideStream::new(index).map_err(failed)?;
+        let captured = stream.with(|| {
+            (0..3).try_for_each(|_| work())?;
+            Cuda::synchronize(index as i64);
+            Graph::capture(&work).map_err(failed)?
+        });
+        let (graph, ()) = captured.map_err(failed)??;
+        self.measure(what, || graph.replay().map_err(failed))
+    }
+
+    fn measure(&self, what: &str, mut work: impl FnMut() -> Result<()>) -> Result<Measured> {
+        (0..WARM_UP).try_for_each(|_| work())?;
+        let cuda = if let Device::Cuda(index) = self.options.device { Some(index as i64) } else { None };
+        let repeats = if cuda.is_some() { CUDA_REPEATS } else { 1 };
+        let mut samples = Vec::with_capacity(self.options.rounds);
+        for _ in 0..self.options.rounds {
+            cuda.map(Cuda::synchronize);
+            let started = Instant::now();
+            (0..repeats).try_for_each(|_| work())?;
+            cuda.map(Cuda::synchronize);
+            samples.push(started.elapsed().as_secs_f64() * 1e3 / repeats as f64);
+        }
+        samples.sort_by(f64::total_cmp);
+        let (least_ms, largest_ms) = (samples[0], samples[samples.len() - 1]);
+        Ok(Measured { what: what.to_owned(), median_ms: samples[samples.len() / 2], least_ms, largest_ms })
+    }
+}
