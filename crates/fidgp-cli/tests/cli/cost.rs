@@ -20,6 +20,21 @@ fn plans_of_the_paper_have_its_parameters() {
         let sizes = [format!("inducing.inducing_rows={size}"), format!("inducing.inducing_cols={size}")];
         assert_eq!(parameters("cifar100-fidgp-all", &[&sizes[0], &sizes[1]]), count, "M = {size}");
     }
+    assert_eq!(parameters("imagenet-deterministic", &[]), 11_689_512);
+    assert_eq!(parameters("imagenet-fidgp-all", &[]), 5_615_165);
+    assert_eq!(parameters("imagenet-fidgp-four", &[]), 8_477_548);
+    // FFG-U: FiD-GP less R + C of every layer's scales and less 7,504 of the flow of each of its 20 convolutions
+    assert_eq!(parameters("imagenet-ffgu", &[]), 5_615_165 - 20 * (256 + 7_504) - 228);
+}
+
+/// A folder is not read for its cost: the config must say how many classes there are.
+#[test]
+fn a_folder_without_a_class_count_has_no_cost() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/imagenet-fidgp-all.toml");
+    let text = std::fs::read_to_string(path).unwrap().replace("classes = 1000\n", "");
+    let place = Place::new();
+    place.write("unknown.toml", &text);
+    place.fidgp(&["cost", "unknown.toml"]).ends(2).says(&["data.classes", "say how many"]);
 }
 
 #[test]

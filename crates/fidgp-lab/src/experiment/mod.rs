@@ -1,6 +1,7 @@
 //! Whole runs: data, model, training, evaluation and record for each kind of data.
 
 mod images;
+mod sets;
 mod start;
 mod synthetic;
 mod uci;
@@ -18,6 +19,9 @@ use crate::train::{Outcome, Watch, checkpoint};
 
 /// The file with the resolved config in a run folder.
 pub const CONFIG_FILE: &str = "run.toml";
+
+/// The file with the names of the classes in a run folder.
+pub const CLASSES_FILE: &str = "classes.json";
 
 /// What a run is given beside its config.
 pub struct Setting<'a> {
@@ -51,7 +55,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => uci::run(config, setting, watch)?,
-        DataConfig::Images { .. } => images::run(config, setting, watch)?,
+        DataConfig::Images { .. } | DataConfig::Folder(_) => images::run(config, setting, watch)?,
     };
     results.write(&setting.run.join(crate::record::RESULTS_FILE))?;
     Ok(results)
@@ -65,7 +69,7 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     config.check()?;
     match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::evaluate(config, setting),
-        DataConfig::Images { .. } => images::evaluate(config, setting),
+        DataConfig::Images { .. } | DataConfig::Folder(_) => images::evaluate(config, setting),
         DataConfig::Uci { .. } => Err(LabError::config(
             "data.set",
             "= \"uci\" keeps no weights of its splits; their metrics are in results.json",
@@ -74,10 +78,13 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
 }
 
 /// Puts the weights that a run chose into its model.
-fn restore(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
-    let best = checkpoint::best(&setting.run);
+///
+/// # Errors
+/// When there is no whole checkpoint, or it belongs to another network.
+pub fn restore(config: &RunConfig, run: &Path, model: &Model) -> Result<()> {
+    let best = checkpoint::best(run);
     let chosen = config.train.select == Select::Best && best.exists();
-    let path = if chosen { best } else { checkpoint::last(&setting.run) };
+    let path = if chosen { best } else { checkpoint::last(run) };
     checkpoint::restore(&path, &checkpoint::load(&path)?, &model.store)
 }
 
@@ -99,10 +106,17 @@ fn open_folder(config: &RunConfig, setting: &Setting) -> Result<()> {
     Ok(write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?)
 }
 
+/// Writes the names of the classes into a run folder, for those who use the network without the data.
+fn write_classes(run: &Path, classes: &[String]) -> Result<()> {
+    let path = run.join(CLASSES_FILE);
+    let text = serde_json::to_string_pretty(classes).map_err(|error| LabError::file(&path, &error))?;
+    Ok(write_atomically(&path, (text + "\n").as_bytes())?)
+}
+
 /// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
 fn clear(run: &Path) -> Result<()> {
     let fail = |error: std::io::Error| LabError::file(run, &error);
-    for file in [CONFIG_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
+    for file in [CONFIG_FILE, CLASSES_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
         match std::fs::remove_file(run.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}

@@ -51,7 +51,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     let data = draw(config)?;
     let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
-    super::restore(config, setting, &model)?;
+    super::restore(config, &setting.run, &model)?;
     assess(config, setting, &model, &data)
 }
 

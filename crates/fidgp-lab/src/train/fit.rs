@@ -99,6 +99,8 @@ impl Fit<'_> {
     fn epoch(&self, optimiser: &mut Optimiser, progress: &mut Progress, watch: &mut dyn Watch) -> Result<bool> {
         let started = Instant::now();
         let batches = self.batches(progress.epoch);
+        let (first, to_come) = (progress.step, batches.get(progress.step_in_epoch as usize..).unwrap_or_default());
+        self.source.announce(to_come, &|index| self.key(first + index).fold("augment"))?;
         let steps = batches.len() as u64;
         let mut window = Window::default();
         let look_every = if self.model.store.device().is_cuda() { CUDA_LOOK_EVERY } else { 1 };
@@ -128,6 +130,11 @@ impl Fit<'_> {
         Ok(!self.stop.load(Ordering::Relaxed) || progress.epoch == self.config.epochs)
     }
 
+    /// The key of everything random in a step.
+    fn key(&self, step: u64) -> Key {
+        Key::new(self.seed).fold("train").at(step)
+    }
+
     /// One optimiser step; returns the learning rate it was made with.
     fn step(
         &self,
@@ -138,7 +145,7 @@ impl Fit<'_> {
         window: &mut Window,
     ) -> Result<f64> {
         let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
-        let key = Key::new(self.seed).fold("train").at(progress.step);
+        let key = self.key(progress.step);
         let (x, y) = self.source.batch(rows, Some(key.fold("augment")))?;
         let weights = self.model.network.inducing();
         let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
