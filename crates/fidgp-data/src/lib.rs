@@ -10,6 +10,7 @@ mod bytes;
 pub mod catalogue;
 pub mod cifar;
 mod crop;
+pub mod csv;
 mod detect;
 mod digest;
 mod error;

@@ -60,7 +60,10 @@ impl Signature {
             DataConfig::Folder(folder) => {
                 let side = i64::from(folder.crop);
                 let classes = classes.or(folder.classes).ok_or_else(|| {
-                    LabError::config("data.classes", "is missing: the folder is not read here, so say how many it holds")
+                    LabError::config(
+                        "data.classes",
+                        "is missing: the folder is not read here, so say how many it holds",
+                    )
                 })?;
                 Ok(images([3, side, side], classes as i64))
             }
@@ -144,6 +147,11 @@ impl Normalisation {
     #[must_use]
     pub fn share(&self) -> Self {
         Self { mean: self.mean.shallow_clone(), sd: self.sd.shallow_clone() }
+    }
+
+    /// Mean and deviation of each channel, on the scale where 255 is 1. `[C]`, `[C]`
+    pub fn statistics(&self) -> (&Tensor, &Tensor) {
+        (&self.mean, &self.sd)
     }
 
     /// # Shapes

@@ -29,7 +29,9 @@ pub fn run(arguments: &Train) -> Outcome {
     };
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
-        DataConfig::Synthetic1d { .. } | DataConfig::Images { .. } | DataConfig::Folder(_) => Box::new(EpochBar::new(config.train.epochs)),
+        DataConfig::Synthetic1d { .. } | DataConfig::Images { .. } | DataConfig::Folder(_) => {
+            Box::new(EpochBar::new(config.train.epochs))
+        }
     };
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);

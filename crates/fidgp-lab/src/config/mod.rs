@@ -113,12 +113,15 @@ pub struct StartConfig {
     /// best fit of the inducing rank.
     pub weights: std::path::PathBuf,
     /// Training images whose BatchNorm statistics replace the stored ones, which truncation has made stale; 0 keeps them.
-    #[serde(default = "statistics_images")]
+    #[serde(default = "StartConfig::default_images")]
     pub statistics_images: usize,
 }
 
-fn statistics_images() -> usize {
-    5000
+impl StartConfig {
+    /// Training images for the BatchNorm statistics, where nothing is said.
+    pub fn default_images() -> usize {
+        5000
+    }
 }
 
 /// The likelihoods there are.

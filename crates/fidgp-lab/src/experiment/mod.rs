@@ -5,6 +5,9 @@ mod sets;
 mod start;
 mod synthetic;
 mod uci;
+mod wrap;
+
+pub use wrap::{Stage, WrapReport, wrap};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -97,8 +97,7 @@ impl Decoder {
 
     /// Batches in the order of the jobs; the first ones are begun at once.
     pub fn load(&self, jobs: impl IntoIterator<Item = Job>) -> Loader {
-        let mut loader =
-            Loader { decoder: self.clone(), jobs: jobs.into_iter().collect(), pending: VecDeque::new() };
+        let mut loader = Loader { decoder: self.clone(), jobs: jobs.into_iter().collect(), pending: VecDeque::new() };
         loader.fill();
         loader
     }
