@@ -26,14 +26,14 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let model = Model::init(&config, signature, device)?;
     let mut tensors = weights::read(file)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
-    let own = model.store.variables().into_iter().filter(|(name, _)| name.starts_with("input."));
-    for (name, value) in own {
-        // weights from elsewhere do not say how images are normalised: then the config or the training set does
-        if !tensors.iter().any(|(other, _)| *other == name) {
-            tensors.push((name, value));
-        }
-    }
-    let report = import_tensors(&model.store, tensors, ImportMode::Whole)?;
+    // Weights from elsewhere do not say how images are normalised: then the config or the training set does.
+    let in_file = |name: &str| tensors.iter().any(|(other, _)| other == name);
+    let own = model.store.variables().into_iter().filter(|(name, _)| name.starts_with("input.") && !in_file(name));
+    let own: Vec<_> = own.collect();
+    let added: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
+    tensors.extend(own);
+    let mut report = import_tensors(&model.store, tensors, ImportMode::Whole)?;
+    report.matched.retain(|name| !added.contains(name));
     Ok((model, report))
 }
 
