@@ -30,7 +30,7 @@ pub fn run(arguments: &Train) -> Outcome {
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
         DataConfig::Synthetic1d { .. } | DataConfig::Images { .. } | DataConfig::Folder(_) => {
-            Box::new(EpochBar::new(config.train.epochs))
+            Box::new(EpochBar::new(&config))
         }
     };
     let results = experiment::run(&config, &setting, watch.as_mut())?;

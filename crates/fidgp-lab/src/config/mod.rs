@@ -13,7 +13,7 @@ use fidgp_zoo::{Activation, Depth, LayerPlan, Stem};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
-use crate::train::{OptimiserConfig, ScheduleConfig};
+use crate::train::{GroupConfig, OptimiserConfig, ScheduleConfig};
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -151,6 +151,9 @@ pub struct TrainConfig {
     pub batch_size: usize,
     /// The optimiser.
     pub optimiser: OptimiserConfig,
+    /// Parameters with a learning rate or decay of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupConfig>,
     /// The learning rate over time.
     #[serde(default = "constant")]
     pub schedule: ScheduleConfig,

@@ -24,7 +24,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     if config.start.is_some() && !setting.resume {
         super::start::run(config, &model, &signature, train.as_ref())?;
     }
-    super::open_folder(config, setting)?;
+    super::open_folder(config, setting, &model)?;
     super::write_classes(&setting.run, sets.train.classes())?;
     let measured = |set: &Set| set.source(config, &model, Use::Measuring, setting.device);
     let validation = sets.validation.as_ref().map(measured).transpose()?;

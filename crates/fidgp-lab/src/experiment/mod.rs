@@ -102,7 +102,11 @@ fn refuse_to_mix(setting: &Setting) -> Result<()> {
 
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
 /// a run that cannot begin changes nothing on disk.
-fn open_folder(config: &RunConfig, setting: &Setting) -> Result<()> {
+fn open_folder(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
+    let variables = model.store.variables();
+    for group in &config.train.groups {
+        group.check(variables.keys().map(String::as_str))?;
+    }
     if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
@@ -190,6 +194,8 @@ impl Watch for Logged<'_> {
         if let Err(error) = self.writer.append(record) {
             tracing::warn!(%error, "an epoch could not be logged");
         }
+        let EpochRecord { epoch, loss, nll, kl_inducing, kl_conditional, beta, seconds, .. } = record;
+        tracing::info!(epoch, loss, nll, kl_inducing, kl_conditional, beta, seconds);
         self.inner.epoch(record);
     }
 }

@@ -86,7 +86,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     let name = format!("… mean of {} weight draws", draws.count);
     stages.push(stage(&name, draws, images.as_ref(), config)?);
     if save {
-        super::open_folder(config, setting)?;
+        super::open_folder(config, setting, &model)?;
         super::write_classes(&setting.run, test.classes())?;
         let mut tensors = checkpoint::variables(&model.store);
         tensors.extend(Optimiser::new(&model.store, config.train.optimiser)?.state());

@@ -76,7 +76,8 @@ impl Fit<'_> {
     /// # Errors
     /// When the loss stops being finite, a file cannot be written, or the user stops the run.
     pub fn run(&self, resume: bool, watch: &mut dyn Watch) -> Result<Outcome> {
-        let mut optimiser = Optimiser::new(&self.model.store, self.config.optimiser)?;
+        let mut optimiser =
+            Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
         let (before, started) = (progress.seconds, Instant::now());
         while progress.epoch < self.config.epochs {

@@ -2,10 +2,12 @@
 
 pub mod checkpoint;
 mod fit;
+mod groups;
 mod optimiser;
 mod schedule;
 mod window;
 
 pub use fit::{Fit, Outcome, Watch};
+pub use groups::GroupConfig;
 pub use optimiser::{Optimiser, OptimiserConfig};
 pub use schedule::ScheduleConfig;
