@@ -105,7 +105,7 @@ fn refuse_to_mix(setting: &Setting) -> Result<()> {
 fn open_folder(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
     let variables = model.store.variables();
     for group in &config.train.groups {
-        group.check(variables.keys().map(String::as_str))?;
+        group.check(&variables.keys().map(String::as_str))?;
     }
     if setting.force && !setting.resume {
         clear(&setting.run)?;

@@ -72,7 +72,7 @@ fn table(results: &Results) -> String {
     for (name, words) in SHOWN {
         let Some(value) = results.metrics.get(name) else { continue };
         let notes = results.metric_notes.get(name).into_iter().flatten();
-        let notes: String = notes.map(|(key, value)| format!(", {key} {value}")).collect();
+        let notes = notes.fold(String::new(), |text, (key, value)| text + &format!(", {key} {value}"));
         let value = value.map_or("not finite".to_owned(), |value| format!("{value:.4}"));
         let _ = writeln!(text, "| {words}{notes} | {value} |");
     }

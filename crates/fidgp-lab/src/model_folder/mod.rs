@@ -78,7 +78,7 @@ pub fn export(run: &Path, predictor: &Predictor, dtype: Dtype, out: &Path) -> Re
     };
     let results = run.join(RESULTS_FILE);
     let results = if results.exists() { Some(Results::read(&results)?) } else { None };
-    checkpoint::write(&out.join(WEIGHTS_FILE), &tensors, [("model".to_owned(), FORMAT.to_owned())].into())?;
+    checkpoint::write(&out.join(WEIGHTS_FILE), &tensors, ("model", FORMAT.to_owned()))?;
     write_json(&out.join(PREPROCESSOR_FILE), &preprocessor::of(predictor)?)?;
     let card = card::card(predictor, dtype, results.as_ref());
     write_atomically(&out.join(CARD_FILE), card.as_bytes())?;

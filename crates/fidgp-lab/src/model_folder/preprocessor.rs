@@ -23,6 +23,7 @@ pub enum Preprocessor {
 
 /// Resize, crop, divide by 255, normalise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields are the Hub's")]
 pub struct ImageProcessor {
     do_resize: bool,
     size: ShortestEdge,

@@ -28,7 +28,7 @@ pub struct Rounding {
 /// Rounds the parameters of a model; the model itself then has the rounded values.
 ///
 /// Vectors stay in f32: they are few, and among them are BatchNorm's variances and the logarithm-like D, s and λ, to
-/// which factorisations are sensitive. So do locations Z that stand so nearly in one plane that `L⁻¹Z` would turn.
+/// which factorisations are sensitive. So do locations Z that lie so nearly in one plane that `L⁻¹Z` would turn.
 ///
 /// # Errors
 /// When a covariance cannot be factorised.

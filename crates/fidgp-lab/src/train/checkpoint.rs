@@ -60,19 +60,19 @@ impl View for &Bytes {
 /// When the disk is full or the folder cannot be written; an earlier file at `path` is then still whole.
 pub fn save(path: &Path, tensors: &[(String, Tensor)], progress: &Progress) -> Result<()> {
     let progress = serde_json::to_string(progress).map_err(|error| LabError::file(path, &error))?;
-    write(path, tensors, [("progress".to_owned(), progress)].into())
+    write(path, tensors, ("progress", progress))
 }
 
-/// Writes tensors with some text to `path`, atomically.
+/// Writes tensors with a named text to `path`, atomically.
 ///
 /// # Errors
 /// As [`save`].
-pub fn write(path: &Path, tensors: &[(String, Tensor)], mut metadata: HashMap<String, String>) -> Result<()> {
+pub fn write(path: &Path, tensors: &[(String, Tensor)], (name, text): (&str, String)) -> Result<()> {
     let bytes = tensors
         .iter()
         .map(|(name, tensor)| Ok((name.as_str(), to_bytes(name, tensor)?)))
         .collect::<Result<Vec<_>>>()?;
-    metadata.insert("format".to_owned(), "pt".to_owned());
+    let metadata = HashMap::from([(name.to_owned(), text), ("format".to_owned(), "pt".to_owned())]);
     let data = safetensors::serialize(bytes.iter().map(|(name, bytes)| (name, bytes)), Some(metadata));
     Ok(write_atomically(path, &data.map_err(|error| LabError::file(path, &error))?)?)
 }

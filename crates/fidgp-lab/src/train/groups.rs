@@ -43,7 +43,7 @@ impl Groups {
         parameters: impl Iterator<Item = (&'a str, &'a Tensor, f64)> + Clone,
     ) -> Result<Self> {
         for config in configs {
-            config.check(parameters.clone().map(|(name, _, _)| name))?;
+            config.check(&parameters.clone().map(|(name, _, _)| name))?;
         }
         let (mut rates, mut decays) = (Vec::new(), Vec::new());
         for (name, tensor, usual) in parameters {
@@ -67,7 +67,7 @@ impl GroupConfig {
     ///
     /// # Errors
     /// Names the pattern that fits none.
-    pub fn check<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+    pub fn check<'a>(&self, names: &(impl Iterator<Item = &'a str> + Clone)) -> Result<()> {
         let fine = |number: f64| number >= 0.0 && number.is_finite();
         if !fine(self.rate) || !self.weight_decay.is_none_or(fine) {
             return Err(LabError::config("train.groups", "rate and weight_decay must be at least 0"));
