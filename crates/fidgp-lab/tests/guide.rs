@@ -58,7 +58,7 @@ schedule = { kind = "milestones", at = [1] }
 
 const FOLDER: &str = r#"
 name = "c"
-method = "deterministic"
+method = "ffgu"
 normalisation = "imagenet"
 [data]
 set = "folder"
@@ -68,6 +68,8 @@ classes = 1000
 kind = "resnet"
 depth = 18
 stem = "imagenet"
+[inducing]
+bayesianize = '{"inference": "inducing", "inducing_rows": 4, "inducing_cols": 4}'
 [likelihood]
 kind = "categorical"
 [train]

@@ -103,10 +103,9 @@ fn refuse_to_mix(setting: &Setting) -> Result<()> {
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
 /// a run that cannot begin changes nothing on disk.
 fn open_folder(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
-    let variables = model.store.variables();
-    for group in &config.train.groups {
-        group.check(&variables.keys().map(String::as_str))?;
-    }
+    let variables = checkpoint::variables(&model.store);
+    let trained = variables.iter().filter(|(_, tensor)| tensor.requires_grad()).map(|(name, _)| name.as_str());
+    config.train.groups.iter().try_for_each(|group| group.check(&trained))?;
     if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
