@@ -12,7 +12,6 @@ use tch::{Device, Tensor};
 
 use crate::config::{DataConfig, LikelihoodConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::source::View;
 
 /// What a network is for.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,16 +67,6 @@ impl Signature {
                 Ok(images([3, side, side], classes as i64))
             }
         }
-    }
-
-    /// How a picture becomes an input; of no meaning for a table.
-    pub fn view(&self, data: &DataConfig) -> View {
-        let (channels, side) = match self {
-            Self::Regression { .. } => (0, 0),
-            Self::Classification { image, .. } => (image[0] as usize, image[2] as u32),
-        };
-        let resize = if let DataConfig::Folder(folder) = data { folder.resize } else { side };
-        View { channels, resize, crop: side }
     }
 
     /// Height and width of an input; 1×1 for a table.

@@ -8,7 +8,7 @@ use tch::Device;
 use crate::config::{DataConfig, FolderConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Signature};
-use crate::source::{Augment, Decoder, FolderSource, ImageSet, ImageSource};
+use crate::source::{Augment, Decoder, FolderSource, ImageSet, ImageSource, View};
 
 /// Labelled images.
 pub enum Set {
@@ -71,7 +71,7 @@ impl Set {
         Ok(match self {
             Self::Memory(images) => Box::new(ImageSource::new(images, augment, normalisation, device)),
             Self::Folder(folder) => {
-                let view = self.signature(config).view(&config.data);
+                let view = View::of(&config.data, folder_image(config));
                 Box::new(FolderSource::new(Decoder::new(folder.clone(), view)?, normalisation, device))
             }
         })
@@ -88,12 +88,17 @@ impl Set {
                 statistics: given.unwrap_or_else(|| images.channel_statistics()),
             },
             Self::Folder(_) => {
-                let side = if let DataConfig::Folder(folder) = &config.data { i64::from(folder.crop) } else { 0 };
                 let statistics = given.unwrap_or_else(crate::config::imagenet);
-                Signature::Classification { image: [3, side, side], classes, statistics }
+                Signature::Classification { image: folder_image(config), classes, statistics }
             }
         }
     }
+}
+
+/// `[channels, height, width]` of what a network sees of a folder.
+fn folder_image(config: &RunConfig) -> [i64; 3] {
+    let side = if let DataConfig::Folder(folder) = &config.data { i64::from(folder.crop) } else { 0 };
+    [3, side, side]
 }
 
 impl Sets {

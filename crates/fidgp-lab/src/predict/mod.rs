@@ -63,9 +63,9 @@ impl Predictor {
         let signature = Signature::expected(&config, recorded.as_ref().map(Vec::len))?;
         let (classes, view) = match signature {
             Signature::Regression { .. } => (Vec::new(), None),
-            Signature::Classification { classes, .. } => {
+            Signature::Classification { classes, image, .. } => {
                 let known = recorded.or_else(|| names(&config, data)).filter(|names| names.len() as i64 == classes);
-                (known.unwrap_or_else(|| unnamed(classes as usize)), Some(signature.view(&config.data)))
+                (known.unwrap_or_else(|| unnamed(classes as usize)), Some(View::of(&config.data, image)))
             }
         };
         let model = Model::init(&config, &signature, device)?;

@@ -3,6 +3,7 @@
 use fidgp::Key;
 use fidgp_data::{CropBox, Picture};
 
+use crate::config::DataConfig;
 use crate::error::Result;
 
 /// Channels and sizes of a network's input.
@@ -17,6 +18,13 @@ pub struct View {
 }
 
 impl View {
+    /// How pictures become images of the given size (`[channels, height, width]`) of a data set.
+    pub fn of(data: &DataConfig, image: [i64; 3]) -> Self {
+        let crop = image[2] as u32;
+        let resize = if let DataConfig::Folder(folder) = data { folder.resize } else { crop };
+        Self { channels: image[0] as usize, resize, crop }
+    }
+
     /// Resized, then the middle: as at evaluation. `[channels, crop, crop]`
     ///
     /// # Errors
