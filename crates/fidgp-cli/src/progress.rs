@@ -23,7 +23,7 @@ impl EpochBar {
     /// A bar for the training of a config.
     pub fn new(config: &RunConfig) -> Self {
         let unit = if config.data.has_images() { "images/s" } else { "rows/s" };
-        let bar = bar(0, "{prefix} {wide_bar} {elapsed} ({eta} left)  {msg}");
+        let bar = bar(0, "{prefix} {wide_bar} {elapsed} ({eta} left)\n{msg}");
         let (epochs, batch) = (config.train.epochs, config.train.batch_size);
         Self { bar, epochs, batch, unit, since: None, last: String::new() }
     }

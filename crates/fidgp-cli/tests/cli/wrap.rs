@@ -85,3 +85,30 @@ fn the_training_set_is_not_needed_where_the_normalisation_is_given() {
     let said = place.fidgp(&[&words[..], &["--set", "normalisation=imagenet"]].concat()).ends(0);
     said.says(&["BatchNorm statistics are those of the file", "train.bin"]);
 }
+
+/// The weights in common use (github.com/akamaster/pytorch_resnet_cifar10) on the real test set: 91.73 % and 93.39 %.
+///
+/// `FIDGP_DATA=… FIDGP_WEIGHTS=… cargo test --release -p fidgp-cli --test cli -- --ignored real_weights`
+#[test]
+#[ignore = "needs CIFAR-10 under $FIDGP_DATA and resnet{20,56}-cifar10.safetensors in $FIDGP_WEIGHTS"]
+fn real_weights_have_their_accuracy_and_keep_it_when_wrapped() {
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("set {name}"));
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/cifar10-resnet20-fidgp.toml");
+    for (depth, expected) in [(20, 0.917), (56, 0.934)] {
+        let weights = format!("{}/resnet{depth}-cifar10.safetensors", variable("FIDGP_WEIGHTS"));
+        let changes = [
+            format!("network.depth={depth}"),
+            "inducing.inducing_rows=64".to_owned(),
+            "inducing.inducing_cols=64".to_owned(),
+            "predict.draws=1".to_owned(),
+        ];
+        let mut words = vec!["wrap", config, "--json", "--weights", &weights, "--device", "cpu"];
+        words.extend(changes.iter().flat_map(|change| ["--set", change.as_str()]));
+        let output = Place::new().command(&words).env("FIDGP_DATA", variable("FIDGP_DATA")).output().unwrap();
+        let said: Value = serde_json::from_str(&crate::Said::by(&output).ends(0).out).unwrap();
+        for stage in said["stages"].as_array().unwrap() {
+            let accuracy = stage["accuracy"].as_f64().unwrap();
+            assert!((accuracy - expected).abs() < 0.003, "ResNet-{depth}: {stage}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use fidgp_metrics::names;
 use fidgp_zoo::{ImportReport, StartReport};
 use serde::Serialize;
 
-use super::sets::{self, Set, Use};
+use super::sets::{self, Set, Sets, Use};
 use super::{Setting, start};
 use crate::config::{Method, RunConfig};
 use crate::error::{LabError, Result};
@@ -60,12 +60,11 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
         super::refuse_to_mix(setting)?;
     }
     let test = sets::part(config, &setting.data_root, Part::Test)?;
-    let train = sets::part(config, &setting.data_root, Part::Train);
-    let signature = match &train {
-        Ok(set) => set.signature(config),
-        Err(_) if config.normalisation.is_some() => test.signature(config),
-        Err(_) => return train.map(|_| unreachable!("it is an error")),
+    let train = match Sets::read(config, &setting.data_root) {
+        Err(error) if config.normalisation.is_none() => return Err(error),
+        read => read.map(|sets| sets.train),
     };
+    let signature = train.as_ref().unwrap_or(&test).signature(config);
     let (plain, weights) = start::plain(config, &signature, &file.weights, setting.device)?;
     let model = Model::init(config, &signature, setting.device)?;
     let source = |set: &Set, model: &Model| set.source(config, model, Use::Measuring, setting.device);
@@ -83,7 +82,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
         Err(error) => Some(error.to_string()),
     };
     let draws = Draws::new(model.network.as_ref(), config.predict.draws, Key::new(config.seed).fold("predict"))?;
-    let name = format!("… mean of {} weight draws", draws.count);
+    let name = format!("… mean of {} weight draw{}", draws.count, if draws.count == 1 { "" } else { "s" });
     stages.push(stage(&name, draws, images.as_ref(), config)?);
     if save {
         super::open_folder(config, setting, &model)?;
