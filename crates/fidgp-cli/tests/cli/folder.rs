@@ -107,6 +107,12 @@ fn a_folder_run_goes_on_as_if_it_had_not_been_interrupted() {
     place.fidgp(&["train", "--resume", "part", "--device", "cpu", "--threads", "1", "--data", "data"]).ends(0);
     let metrics = |run: &str| json(&place.path(&format!("{run}/results.json")))["metrics"].clone();
     assert_eq!(metrics("whole"), metrics("part"));
+    for part in ["train", "val"] {
+        fs::rename(place.path(&format!("data/tiny/{part}/red")), place.path(&format!("data/tiny/{part}/rot"))).unwrap();
+    }
+    let says = ["other classes (3) than the run was trained with (3), such as `red`, now `rot`"];
+    place.fidgp(&["train", "--resume", "part", "--data", "data"]).ends(2).says(&says);
+    place.fidgp(&["eval", "part", "--data", "data"]).ends(2).says(&says);
 }
 
 #[test]

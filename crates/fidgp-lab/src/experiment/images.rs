@@ -18,6 +18,9 @@ use crate::train::{Fit, Watch};
 
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Results> {
     let sets = Sets::read(config, &setting.data_root)?;
+    if setting.resume {
+        super::same_classes(&setting.run, sets.train.classes())?;
+    }
     let signature = sets.train.signature(config);
     let model = Model::init(config, &signature, setting.device)?;
     let train = sets.train.source(config, &model, Use::Training, setting.device)?;
@@ -52,6 +55,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 /// Measures the network that a run has trained.
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     let sets = Sets::read(config, &setting.data_root)?;
+    super::same_classes(&setting.run, sets.train.classes())?;
     let model = Model::init(config, &sets.train.signature(config), setting.device)?;
     super::restore(config, &setting.run, &model)?;
     assess(config, setting, &model, &sets)

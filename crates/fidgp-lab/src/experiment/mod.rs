@@ -119,6 +119,33 @@ fn write_classes(run: &Path, classes: &[String]) -> Result<()> {
     Ok(write_atomically(&path, (text + "\n").as_bytes())?)
 }
 
+/// The names of the classes that a run folder has, if it has them.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_classes(run: &Path) -> Result<Option<Vec<String>>> {
+    let path = run.join(CLASSES_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
+    serde_json::from_slice(&text).map(Some).map_err(|error| LabError::file(&path, &error))
+}
+
+/// Refuses to go on with (or measure) a run on data whose classes are others: a label would mean something else.
+fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
+    let Some(before) = read_classes(run)? else { return Ok(()) };
+    if before == classes {
+        return Ok(());
+    }
+    let other = before.iter().zip(classes).find(|(before, now)| before != now);
+    let example = other.map_or(String::new(), |(before, now)| format!(", such as `{before}`, now `{now}`"));
+    let (before, now) = (before.len(), classes.len());
+    let why =
+        format!("has other classes ({now}) than the run was trained with ({before}){example}; give it its own data");
+    Err(LabError::config("data", why))
+}
+
 /// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
 fn clear(run: &Path) -> Result<()> {
     let fail = |error: std::io::Error| LabError::file(run, &error);

@@ -15,7 +15,7 @@ use tch::Device;
 
 use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::experiment::{CLASSES_FILE, CONFIG_FILE, restore};
+use crate::experiment::{CONFIG_FILE, read_classes, restore};
 use crate::model::{Model, Signature};
 use crate::model_folder::{self, MODEL_CONFIG_FILE};
 use crate::source::View;
@@ -59,7 +59,7 @@ impl Predictor {
             let why = "= \"uci\" keeps no weights of its splits, so there is no model to use";
             return Err(LabError::config("data.set", why));
         }
-        let recorded = recorded_classes(run)?;
+        let recorded = read_classes(run)?;
         let signature = Signature::expected(&config, recorded.as_ref().map(Vec::len))?;
         let (classes, view) = match signature {
             Signature::Regression { .. } => (Vec::new(), None),
@@ -77,15 +77,6 @@ impl Predictor {
     fn draws(&self, count: u64) -> Result<Draws<'_>> {
         Ok(Draws::new(self.model.network.as_ref(), count, Key::new(self.config.seed).fold("predict"))?)
     }
-}
-
-fn recorded_classes(run: &Path) -> Result<Option<Vec<String>>> {
-    let path = run.join(CLASSES_FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
-    serde_json::from_slice(&text).map(Some).map_err(|error| LabError::file(&path, &error))
 }
 
 fn names(config: &RunConfig, root: Option<&Path>) -> Option<Vec<String>> {
