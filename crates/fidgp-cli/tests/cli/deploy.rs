@@ -95,6 +95,22 @@ fn a_run_becomes_a_model_folder_that_predicts_the_same() {
     assert!(card.contains("| accuracy | 0.") && card.contains("bins 15") && card.contains("tempered"), "{card}");
 }
 
+/// A run without its list of classes: the data set's own files have the names, else classes are numbered.
+#[test]
+fn class_names_are_found_or_numbered() {
+    let place = Place::new();
+    for (file, bytes) in crate::contents(trained()).into_iter().filter(|(file, _)| !file.ends_with("classes.json")) {
+        let copy = place.path("run").join(file.strip_prefix(trained()).unwrap());
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::write(copy, bytes).unwrap();
+    }
+    let name = |model: &str| json(&place.path(&format!("{model}/config.json")))["id2label"]["17"].clone();
+    place.fidgp(&["export", "run", "--out", "numbered"]).ends(0);
+    assert_eq!(name("numbered"), "class 17");
+    place.fidgp(&["export", "run", "--out", "named", "--data", words(&fixture("cifar100-small"))]).ends(0);
+    assert_eq!(name("named"), "castle");
+}
+
 /// Half the size, and the same answers to about three digits.
 #[test]
 fn half_precision_keeps_the_predictions() {
