@@ -19,8 +19,11 @@
 //!
 //! Opening the library says that kernels are there, not that a GPU is: ask torch for that, afterwards.
 //!
+//! The second thing here is [`Graph`], libtorch's own CUDA graph class, which `tch` does not offer.
+//!
 //! This is the only crate of the workspace with `unsafe` in it, and it knows nothing of tensors.
 
+mod graph;
 mod library;
 mod machine;
 
@@ -28,6 +31,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+pub use graph::{Graph, GraphError, SideStream};
 pub use machine::{driver_version, linked_libtorch};
 
 /// What came of looking for libtorch's CUDA part.

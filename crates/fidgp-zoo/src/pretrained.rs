@@ -107,7 +107,7 @@ fn measure(weight: &InducingWeight, dense: &Tensor, singular: &Tensor) -> Result
     let (kept, lost) =
         (energy(&singular.narrow(0, 0, rank)), energy(&singular.narrow(0, rank, singular.size()[0] - rank)));
     let factors = fidgp::layer::Factors::of(&[weight], fidgp::linalg::Check::Now)?;
-    let difference = weight.mean(factors.get(&weight.name)?).to_kind(Kind::Double) - dense.to_kind(Kind::Double);
+    let difference = weight.mean(&factors.get(&weight.name)?).to_kind(Kind::Double) - dense.to_kind(Kind::Double);
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     Ok(LayerFit {
         name: weight.name.clone(),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use crate::linalg::solve_lower;
-use crate::prior::PriorFactors;
+use crate::prior::{PriorFactors, Sizes};
 use crate::{Error, Key, Result};
 
 /// How the weight is drawn around its conditional mean.
@@ -59,13 +59,12 @@ pub struct MatheronNoise {
 }
 
 impl MatheronNoise {
-    /// Draws all four from one key.
-    pub fn draw(key: Key, factors: &PriorFactors) -> Self {
-        let (kind, device) = (factors.a_row.kind(), factors.a_row.device());
-        let (rows, cols) = (factors.a_row.size()[0], factors.a_col.size()[0]);
-        let inducing = key.fold("inducing").normal(&[3, rows, cols], kind, device);
+    /// All four from one key; `normal` makes standard normals of a key and a shape.
+    pub fn draw(key: Key, sizes: Sizes, normal: &mut dyn FnMut(Key, &[i64]) -> Tensor) -> Self {
+        let Sizes { d_out, d_in, rows, cols } = sizes;
+        let inducing = normal(key.fold("inducing"), &[3, rows, cols]);
         Self {
-            weight: key.fold("weight").normal(&[factors.a_row.size()[1], factors.a_col.size()[1]], kind, device),
+            weight: normal(key.fold("weight"), &[d_out, d_in]),
             row: inducing.get(0),
             col: inducing.get(1),
             corner: inducing.get(2),
@@ -76,9 +75,19 @@ impl MatheronNoise {
 /// `E[W|U] = T_row U T_col = A_rᵀ V A_c`.
 ///
 /// # Shapes
-/// whitened `[R, C]` → `[d_out, d_in]`
+/// whitened `[.., R, C]` → `[.., d_out, d_in]`
 pub fn mean(factors: &PriorFactors, whitened: &Tensor) -> Tensor {
-    factors.a_row.mt().matmul(&whitened.matmul(&factors.a_col))
+    let (left, right) = (factors.a_row.mt(), &factors.a_col);
+    if wider_than_tall(&left, right) {
+        left.matmul(whitened).matmul(right)
+    } else {
+        left.matmul(&whitened.matmul(right))
+    }
+}
+
+/// Of the two orders of `A B C`, A tall and C wide, whether to begin with `A B`: the narrower side is carried along.
+fn wider_than_tall(tall: &Tensor, wide: &Tensor) -> bool {
+    tall.size()[tall.dim() - 2] <= wide.size()[wide.dim() - 1]
 }
 
 /// A draw of the inducing matrix from the prior, jointly with the weight e1:
@@ -91,33 +100,42 @@ pub fn matheron_prior_inducing(factors: &PriorFactors, noise: &MatheronNoise) ->
         .grams
         .as_ref()
         .ok_or_else(|| Error::setting("grams", "omitted", "Matheron draws need `Grams::Factored`"))?;
-    let (d_row, d_col) = (factors.d_row.unsqueeze(-1), &factors.d_col);
-    let data = factors.z_row.matmul(&noise.weight).matmul(&factors.z_col.mt());
-    let rows = grams.z_row_chol.matmul(&noise.row) * d_col;
-    let cols = &d_row * noise.col.matmul(&grams.z_col_chol.mt());
-    let corner = &d_row * &noise.corner * d_col;
-    Ok(data + rows + cols + corner)
+    let (d_row, d_col) = (factors.d_row.unsqueeze(-1), factors.d_col.unsqueeze(-2));
+    let data = if wider_than_tall(&noise.weight, &noise.weight) {
+        factors.z_row.matmul(&noise.weight.matmul(&factors.z_col.mt()))
+    } else {
+        factors.z_row.matmul(&noise.weight).matmul(&factors.z_col.mt())
+    };
+    let rows = grams.z_row_chol.matmul(&noise.row) * &d_col;
+    let cols = noise.col.matmul(&grams.z_col_chol.mt()) + &noise.corner * d_col;
+    Ok(data + rows + d_row * cols)
 }
 
 /// Matheron's rule: `mean + λ·(e1 − T_row ū T_col)`, with both products merged into one:
 /// `A_rᵀ (V − λ V̄) A_c + λ e1`, where V̄ is ū whitened.
 ///
 /// # Shapes
-/// whitened `[R, C]`, scale scalar → `[d_out, d_in]`
+/// whitened `[.., R, C]`, scale `[..]` → `[.., d_out, d_in]`
 ///
 /// # Errors
 /// When the factors were made without Gram factors.
 pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
+    let scale = of_each(scale);
     let whitened_bar = factors.whiten(&matheron_prior_inducing(factors, noise)?);
-    Ok(mean(factors, &(whitened - scale * whitened_bar)) + scale * &noise.weight)
+    Ok(mean(factors, &(whitened - &scale * whitened_bar)) + scale * &noise.weight)
 }
 
 /// The isotropic draw: `mean + λ·ε`.
 ///
 /// # Shapes
-/// whitened `[R, C]`, scale scalar, noise `[d_out, d_in]` → `[d_out, d_in]`
+/// whitened `[.., R, C]`, scale `[..]`, noise `[.., d_out, d_in]` → `[.., d_out, d_in]`
 pub fn reparam(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &Tensor) -> Tensor {
-    mean(factors, whitened) + scale * noise
+    mean(factors, whitened) + of_each(scale) * noise
+}
+
+/// A number for each matrix of a stack, in the shape that multiplies it. `[..]` → `[.., 1, 1]`
+fn of_each(scale: &Tensor) -> Tensor {
+    scale.unsqueeze(-1).unsqueeze(-1)
 }
 
 /// `d_in·d_out·(λ²/2 − ln λ − ½)`. Scalar.

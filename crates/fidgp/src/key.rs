@@ -58,6 +58,16 @@ impl Key {
         self.tensor(StandardNormal, shape, (kind, device), |options| Tensor::randn(shape, options))
     }
 
+    /// Overwrites a tensor with independent standard normals: those of [`Self::normal`].
+    pub fn refill_normal(self, tensor: &mut Tensor) {
+        if tensor.device().is_cuda() {
+            tch::Cuda::manual_seed_all(self.0);
+            let _ = tensor.normal_(0.0, 1.0);
+        } else {
+            tensor.copy_(&self.normal(&tensor.size(), tensor.kind(), tensor.device()));
+        }
+    }
+
     /// Independent uniforms on [0, 1).
     pub fn uniform(self, shape: &[i64], kind: Kind, device: Device) -> Tensor {
         self.tensor(StandardUniform, shape, (kind, device), |options| Tensor::rand(shape, options))

@@ -193,11 +193,15 @@ impl DatasetSize {
     }
 }
 
-/// `loss = mean NLL + β · KL / N_train`: the negative ELBO per example at β = 1.
-pub fn negative_elbo(nll: &Tensor, kl: Option<&KlSum>, beta: f64, size: DatasetSize) -> Tensor {
+/// `loss = mean NLL + β · KL / N_train`: the negative ELBO per example at β = 1. β is a tensor of the loss's kind, so
+/// that a captured step can be replayed with another one.
+///
+/// # Shapes
+/// all scalars
+pub fn negative_elbo(nll: &Tensor, kl: Option<&KlSum>, beta: &Tensor, size: DatasetSize) -> Tensor {
     match kl {
-        Some(kl) if beta > 0.0 => nll + (&kl.inducing + &kl.conditional) * (beta / size.0 as f64),
-        _ => nll.shallow_clone(),
+        Some(kl) => nll + (&kl.inducing + &kl.conditional) * (beta / size.0 as f64),
+        None => nll.shallow_clone(),
     }
 }
 
@@ -219,7 +223,7 @@ mod tests {
     fn the_kl_is_divided_by_the_data_set() {
         let scalar = |x: f64| Tensor::from(x);
         let kl = KlSum { inducing: scalar(30.0), conditional: scalar(20.0) };
-        let loss = negative_elbo(&scalar(1.0), Some(&kl), 0.5, DatasetSize::new(100).unwrap());
+        let loss = negative_elbo(&scalar(1.0), Some(&kl), &scalar(0.5), DatasetSize::new(100).unwrap());
         assert!((loss.double_value(&[]) - 1.25).abs() < 1e-12);
         assert!(DatasetSize::new(0).is_err());
     }

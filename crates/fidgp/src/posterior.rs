@@ -151,9 +151,20 @@ impl Posterior {
 
     /// The noise of one draw.
     pub fn noise(&self, key: Key, training: bool) -> InducingNoise {
+        let (kind, device) = (self.mean.kind(), self.mean.device());
+        self.noise_of(key, training, &mut |key, shape| key.normal(shape, kind, device))
+    }
+
+    /// The same, with `normal` making standard normals of a key and a shape.
+    pub(crate) fn noise_of(
+        &self,
+        key: Key,
+        training: bool,
+        normal: &mut dyn FnMut(Key, &[i64]) -> Tensor,
+    ) -> InducingNoise {
         let shape = &self.mean.size()[self.mean.dim() - 2..];
         InducingNoise {
-            epsilon: key.fold("epsilon").normal(shape, self.mean.kind(), self.mean.device()),
+            epsilon: normal(key.fold("epsilon"), shape),
             member: key.fold("member").seed(),
             dropout: training.then(|| key.fold("dropout")),
         }
@@ -237,6 +248,15 @@ impl Posterior {
             && self.sd.is_like(&other.sd)
     }
 
+    /// Whether all randomness of a draw in training is in [`InducingNoise::epsilon`]: then a captured draw can be replayed.
+    pub(crate) fn is_replayable(&self) -> bool {
+        match &self.family {
+            Family::Ensemble => false,
+            Family::Flow(flow) => !flow.config().drops_out(),
+            _ => true,
+        }
+    }
+
     /// The flow, if this family has one.
     pub fn flow(&self) -> Option<&AnyFlow> {
         match &self.family {
@@ -264,10 +284,8 @@ pub(crate) fn draw_alike(
         (&mean + &sd * &epsilon, sum_matrices(&((sd.square() + mean.square() - 1.0) * 0.5 - sd.log())))
     } else {
         let flow = StackedFlow::new(&flows)?;
-        if training {
-            flow.advance_spectral();
-        }
-        let Flowed { value, log_det } = flow.forward(&(&mean + &sd * &epsilon), None);
+        let v0 = &mean + &sd * &epsilon;
+        let Flowed { value, log_det } = if training { flow.advance_and_forward(&v0) } else { flow.forward(&v0, None) };
         // log q0(v0) − log|det J| − log N(v; 0, I); the constants of both densities cancel
         let densities = sum_matrices(&((value.square() - epsilon.square()) * 0.5 - sd.log()));
         let kl = densities - log_det.sum_dim_intlist(-1, false, log_det.kind());

@@ -33,7 +33,7 @@ impl<'a> Draws<'a> {
         let weights = network.inducing();
         let count = if weights.is_empty() { 1 } else { count };
         let factors = Factors::of(&weights, Check::Now)?;
-        tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(factors.get(&weight.name)?)))?;
+        tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?)))?;
         Ok(Self { network, factors, key: Some(key), count, first_batch: 0 })
     }
 

@@ -3,12 +3,14 @@
 //! With `K_r = Z_r Z_rᵀ + D_r²` and `K_c = Z_c Z_cᵀ + D_c²` the inducing matrix is `U ~ MN(0, K_r, K_c)`, its
 //! cross-covariance with the (unit-scale) weight W is `Z_rᵀ ⊗ Z_cᵀ`, and the marginal of W is exactly `N(0, I)`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Tensor};
 
 use crate::distribution::inverse_softplus;
-use crate::linalg::{self, Check, Jitter, Named, solve_lower, solve_lower_transposed};
+use crate::linalg::{self, Check, Jitter, Named};
 use crate::{Error, Key, Result};
 
 /// Parameters of the prior of one layer.
@@ -116,8 +118,8 @@ impl KroneckerPrior {
     /// # Errors
     /// When a covariance cannot be factorised.
     pub fn factors(&self, jitter: Jitter, grams: Grams) -> Result<PriorFactors> {
-        let mut one = factors(&[self], jitter, grams, Check::Now)?;
-        Ok(one.remove(0))
+        let mut one = factors(&[vec![self]], jitter, grams, Check::Now)?;
+        Ok(one.remove(0).layer(0))
     }
 }
 
@@ -131,12 +133,18 @@ pub enum Grams {
 }
 
 /// What a draw needs of the prior. Depends on parameters only: once per optimiser step, once per model at inference.
+///
+/// Every tensor may have a leading axis over layers of equal sizes; formulas do not see it.
 #[derive(Debug)]
 pub struct PriorFactors {
     /// L_r = chol(K_r). `[R, R]`
     pub l_row: Tensor,
     /// L_c = chol(K_c). `[C, C]`
     pub l_col: Tensor,
+    /// L_r⁻¹: whitening is then a product, and products are what a GPU does well. `[R, R]`
+    pub l_row_inverse: Tensor,
+    /// L_c⁻¹. `[C, C]`
+    pub l_col_inverse: Tensor,
     /// `L_r⁻¹ Z_r`, the whitened cross-covariance: `T_row = (L_r⁻¹ Z_r)ᵀ L_r⁻¹`. `[R, d_out]`
     pub a_row: Tensor,
     /// `L_c⁻¹ Z_c`. `[C, d_in]`
@@ -164,55 +172,156 @@ pub struct GramFactors {
     pub z_col_chol: Tensor,
 }
 
-/// Factors of many priors: all their matrices of one size are factorised in one batched call.
+/// One side, rows or columns, of priors of equal sizes, with a leading axis over them.
+struct Side {
+    label: &'static str,
+    layers: Vec<String>,
+    /// `[L, M, d]`
+    z: Tensor,
+    /// `[L, M]`
+    d_raw: Tensor,
+}
+
+impl Side {
+    fn of(priors: &[&KroneckerPrior], label: &'static str, part: fn(&KroneckerPrior) -> (&Tensor, &Tensor)) -> Self {
+        let stack = |tensors: Vec<&Tensor>| match tensors[..] {
+            [one] => one.unsqueeze(0), // no copy
+            _ => Tensor::stack(&tensors, 0),
+        };
+        Self {
+            label,
+            layers: priors.iter().map(|prior| prior.name.clone()).collect(),
+            z: stack(priors.iter().map(|prior| part(prior).0).collect()),
+            d_raw: stack(priors.iter().map(|prior| part(prior).1).collect()),
+        }
+    }
+
+    /// Sides whose matrices are factorised together: of one size and kind.
+    fn batch(&self) -> (i64, bool) {
+        let [_, points, width] = self.z.size()[..] else { unreachable!("Z is a matrix") };
+        (points, points >= width)
+    }
+
+    fn names(&self, matrix: &str) -> Vec<String> {
+        self.layers.iter().map(|layer| format!("{layer}.{matrix}_{}", self.label)).collect()
+    }
+}
+
+/// What is factorised of one side.
+struct SideFactors {
+    l: Tensor,
+    l_inverse: Tensor,
+    a: Tensor,
+    d: Tensor,
+    gram_chol: Option<Tensor>,
+}
+
+/// Factors of many priors, in stacks of equal sizes: a stack is one batch for every product, and all matrices of one size,
+/// of whatever stack, are factorised in one call.
 ///
 /// # Panics
-/// Never: there is one factor for each matrix.
+/// Never: every stack has two sides.
 ///
 /// # Errors
 /// When a covariance cannot be factorised; the error names layer and matrix.
-pub fn factors(priors: &[&KroneckerPrior], jitter: Jitter, grams: Grams, check: Check) -> Result<Vec<PriorFactors>> {
-    let mut matrices = Vec::with_capacity(4 * priors.len());
-    for prior in priors {
-        let (d_row, d_col) = prior.d();
-        let named = |label: &str, value: Tensor| Named { name: format!("{}.{label}", prior.name), value };
-        let (gram_row, gram_col) = (gram(&prior.z_row), gram(&prior.z_col));
-        matrices.push(named("K_row", &gram_row + d_row.square().diag(0)));
-        matrices.push(named("K_col", &gram_col + d_col.square().diag(0)));
-        if grams == Grams::Factored {
-            matrices.push(named("ZZ_row", gram_row));
-            matrices.push(named("ZZ_col", gram_col));
+pub fn factors(
+    stacks: &[Vec<&KroneckerPrior>],
+    jitter: Jitter,
+    grams: Grams,
+    check: Check,
+) -> Result<Vec<PriorFactors>> {
+    let sides: Vec<Side> = stacks
+        .iter()
+        .flat_map(|priors| {
+            let row = Side::of(priors, "row", |prior| (&prior.z_row, &prior.d_row_raw));
+            [row, Side::of(priors, "col", |prior| (&prior.z_col, &prior.d_col_raw))]
+        })
+        .collect();
+    let mut batches: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
+    for (index, side) in sides.iter().enumerate() {
+        batches.entry(side.batch()).or_default().push(index);
+    }
+    let batches: Vec<Batch> = batches.into_values().map(|members| Batch::of(&sides, members)).collect();
+    let named = |batch: &Batch, matrix: &str, values: &Tensor| Named {
+        names: batch.members.iter().flat_map(|&index| sides[index].names(matrix)).collect(),
+        values: values.shallow_clone(),
+    };
+    let mut matrices: Vec<_> = batches.iter().map(|batch| named(batch, "K", &batch.covariance)).collect();
+    if grams == Grams::Factored {
+        matrices.extend(batches.iter().map(|batch| named(batch, "ZZ", &batch.gram)));
+    }
+    let lower = linalg::cholesky(&matrices, jitter, check)?;
+    let (l, gram_chol) = lower.split_at(batches.len());
+    let inverse = linalg::inverse_lower(&l.iter().collect::<Vec<_>>())?;
+    let mut all: Vec<Option<SideFactors>> = sides.iter().map(|_| None).collect();
+    for (place, batch) in batches.iter().enumerate() {
+        let mut start = 0;
+        for &index in &batch.members {
+            let z = &sides[index].z;
+            let length = z.size()[0];
+            let part = |tensor: &Tensor| tensor.narrow(0, start, length).to_kind(z.kind());
+            let l_inverse = part(&inverse[place]);
+            all[index] = Some(SideFactors {
+                l: part(&l[place]),
+                a: l_inverse.matmul(z),
+                l_inverse,
+                d: part(&batch.d),
+                gram_chol: gram_chol.get(place).map(part),
+            });
+            start += length;
         }
     }
-    let mut lower = linalg::cholesky(&matrices, jitter, check)?.into_iter();
-    let kind = priors.first().map_or(Kind::Float, |prior| prior.z_row.kind());
-    let mut next = || lower.next().expect("one factor for each matrix").to_kind(kind);
-    Ok(priors
+    let mut all = all.into_iter().flatten();
+    let mut sides = sides.into_iter();
+    let mut next = || all.next().zip(sides.next()).expect("two sides for each stack");
+    Ok(stacks
         .iter()
-        .map(|prior| {
-            let (l_row, l_col) = (next(), next());
-            let grams = (grams == Grams::Factored).then(|| GramFactors { z_row_chol: next(), z_col_chol: next() });
-            let (d_row, d_col) = prior.d();
+        .map(|_| {
+            let ((row, row_side), (col, col_side)) = (next(), next());
+            let grams = row.gram_chol.zip(col.gram_chol);
             PriorFactors {
+                l_row: row.l,
+                l_col: col.l,
+                l_row_inverse: row.l_inverse,
+                l_col_inverse: col.l_inverse,
+                a_row: row.a,
+                a_col: col.a,
+                z_row: row_side.z,
+                z_col: col_side.z,
+                d_row: row.d,
+                d_col: col.d,
                 jitter,
-                a_row: solve_lower(&l_row, &prior.z_row),
-                a_col: solve_lower(&l_col, &prior.z_col),
-                l_row,
-                l_col,
-                z_row: prior.z_row.shallow_clone(),
-                z_col: prior.z_col.shallow_clone(),
-                d_row,
-                d_col,
-                grams,
+                grams: grams.map(|(z_row_chol, z_col_chol)| GramFactors { z_row_chol, z_col_chol }),
             }
         })
         .collect())
 }
 
+/// The matrices of sides of one size and kind.
+struct Batch {
+    members: Vec<usize>,
+    /// D. `[B, M]`
+    d: Tensor,
+    /// `Z Zᵀ`. `[B, M, M]`
+    gram: Tensor,
+    /// `K = Z Zᵀ + D²`. `[B, M, M]`
+    covariance: Tensor,
+}
+
+impl Batch {
+    fn of(sides: &[Side], members: Vec<usize>) -> Self {
+        let parts = || members.iter().map(|&index| &sides[index]);
+        let gram = Tensor::cat(&parts().map(|side| gram(&side.z)).collect::<Vec<_>>(), 0);
+        let d = Tensor::cat(&parts().map(|side| &side.d_raw).collect::<Vec<_>>(), 0).softplus();
+        let covariance = &gram + d.square().diag_embed(0, -2, -1);
+        Self { members, d, gram, covariance }
+    }
+}
+
 /// `Z Zᵀ`. With as many inducing points as dimensions or more it is singular but for the jitter, or close to it, and in
 /// f32 the product's rounding would drown the jitter: then it is formed, and factorised, in f64. Such Z are small.
 fn gram(z: &Tensor) -> Tensor {
-    let (points, width) = size2(z);
+    let [.., points, width] = z.size()[..] else { unreachable!("Z is a matrix") };
     let z = if points >= width { z.to_kind(Kind::Double) } else { z.shallow_clone() };
     z.matmul(&z.mt())
 }
@@ -230,6 +339,29 @@ impl PriorFactors {
         (nugget(&self.z_row, &self.d_row, self.jitter), nugget(&self.z_col, &self.d_col, self.jitter))
     }
 
+    /// The factors of one layer of a stack.
+    #[must_use]
+    pub fn layer(&self, index: i64) -> Self {
+        let of = |tensor: &Tensor| tensor.select(0, index);
+        Self {
+            l_row: of(&self.l_row),
+            l_col: of(&self.l_col),
+            l_row_inverse: of(&self.l_row_inverse),
+            l_col_inverse: of(&self.l_col_inverse),
+            a_row: of(&self.a_row),
+            a_col: of(&self.a_col),
+            z_row: of(&self.z_row),
+            z_col: of(&self.z_col),
+            d_row: of(&self.d_row),
+            d_col: of(&self.d_col),
+            jitter: self.jitter,
+            grams: self
+                .grams
+                .as_ref()
+                .map(|grams| GramFactors { z_row_chol: of(&grams.z_row_chol), z_col_chol: of(&grams.z_col_chol) }),
+        }
+    }
+
     /// `U = L_r V L_cᵀ`. `[.., R, C]`
     pub fn unwhiten(&self, whitened: &Tensor) -> Tensor {
         self.l_row.matmul(whitened).matmul(&self.l_col.mt())
@@ -237,17 +369,17 @@ impl PriorFactors {
 
     /// `V = L_r⁻¹ U L_c⁻ᵀ`. `[.., R, C]`
     pub fn whiten(&self, inducing: &Tensor) -> Tensor {
-        solve_lower(&self.l_col, &solve_lower(&self.l_row, inducing).mt()).mt()
+        self.l_row_inverse.matmul(inducing).matmul(&self.l_col_inverse.mt())
     }
 
     /// `T_row = Z_rᵀ K_r⁻¹`. `[d_out, R]`
     pub fn t_row(&self) -> Tensor {
-        solve_lower_transposed(&self.l_row, &self.a_row).mt()
+        self.a_row.mt().matmul(&self.l_row_inverse)
     }
 
     /// `T_col = K_c⁻¹ Z_c` (the transpose of the paper's). `[C, d_in]`
     pub fn t_col(&self) -> Tensor {
-        solve_lower_transposed(&self.l_col, &self.a_col)
+        self.l_col_inverse.mt().matmul(&self.a_col)
     }
 
     /// `ln p(U)` of the prior `MN(0, K_r, K_c)`, given the whitened V. Scalar.

@@ -72,17 +72,17 @@ fn self_check(device: Device) -> Result<(), String> {
     let matrices: Vec<Named> = (0..4)
         .map(|index| {
             let a = Key::new(index).normal(&[32, 32], Kind::Double, device).set_requires_grad(true);
-            Named { name: format!("self-check {index}"), value: a.matmul(&a.tr()) }
+            Named::one(format!("self-check {index}"), &a.matmul(&a.tr()))
         })
         .collect();
     let factors = cholesky(&matrices, Jitter { relative: 1e-8, escalations: 0 }, Check::Now)
         .map_err(|error| error.to_string())?;
     for (matrix, lower) in matrices.iter().zip(&factors) {
-        let error = (lower.matmul(&lower.tr()) - &matrix.value).abs().max().double_value(&[]);
-        let scale = matrix.value.abs().max().double_value(&[]);
+        let error = (lower.matmul(&lower.mt()) - &matrix.values).abs().max().double_value(&[]);
+        let scale = matrix.values.abs().max().double_value(&[]);
         if error.is_nan() || error > 1e-7 * scale {
             return Err(format!("L Lᵀ differs from A by {error:.1e}"));
         }
     }
-    factors[0].trace().f_backward().map_err(|error| error.to_string())
+    factors[0].get(0).trace().f_backward().map_err(|error| error.to_string())
 }

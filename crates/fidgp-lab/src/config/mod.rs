@@ -180,6 +180,13 @@ pub struct TrainConfig {
     /// In which type large products are computed in training.
     #[serde(default)]
     pub precision: Precision,
+    /// On CUDA, capture the step as a graph and replay it.
+    #[serde(default = "yes")]
+    pub capture: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// In which type large products are computed; factorisations, draws and the KL always stay in f32.

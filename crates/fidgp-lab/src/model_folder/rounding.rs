@@ -75,7 +75,7 @@ fn means(model: &Model) -> Result<Vec<(String, Tensor)>> {
     let factors = Factors::of(&weights, Check::Now)?;
     let mean = |weight: &&fidgp::weight::InducingWeight| {
         let factors = factors.get(&weight.name)?;
-        Ok((weight.name.clone(), tch::no_grad(|| weight.mean(factors))))
+        Ok((weight.name.clone(), tch::no_grad(|| weight.mean(&factors))))
     };
     weights.iter().map(mean).collect()
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Pass};
+use fidgp::layer::Factors;
 use fidgp::linalg::{Check, check_finite};
-use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
+use fidgp::objective::DatasetSize;
 use tch::{Kind, Tensor};
 
 use super::checkpoint::{self, Progress};
 use super::optimiser::Optimiser;
+use super::step::{StepInput, Stepper};
 use super::window::{PARTS, Window};
 use crate::config::{Select, TrainConfig};
 use crate::error::{LabError, Result};
@@ -78,10 +79,12 @@ impl Fit<'_> {
     pub fn run(&self, resume: bool, watch: &mut dyn Watch) -> Result<Outcome> {
         let mut optimiser =
             Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
+        let examples = DatasetSize::new(self.source.len())?;
+        let mut stepper = Stepper::new(self.model, self.compute, examples, self.config.capture);
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
         let (before, started) = (progress.seconds, Instant::now());
         while progress.epoch < self.config.epochs {
-            let finished = self.epoch(&mut optimiser, &mut progress, watch)?;
+            let finished = self.epoch(&mut stepper, &mut optimiser, &mut progress, watch)?;
             progress.seconds = before + started.elapsed().as_secs_f64();
             if !finished {
                 self.save(&optimiser, &progress)?;
@@ -97,7 +100,13 @@ impl Fit<'_> {
     }
 
     /// One epoch, or what is left of it; false when the user stopped it.
-    fn epoch(&self, optimiser: &mut Optimiser, progress: &mut Progress, watch: &mut dyn Watch) -> Result<bool> {
+    fn epoch(
+        &self,
+        stepper: &mut Stepper,
+        optimiser: &mut Optimiser,
+        progress: &mut Progress,
+        watch: &mut dyn Watch,
+    ) -> Result<bool> {
         let started = Instant::now();
         let batches = self.batches(progress.epoch);
         let (first, to_come) = (progress.step, batches.get(progress.step_in_epoch as usize..).unwrap_or_default());
@@ -109,7 +118,12 @@ impl Fit<'_> {
         let mut rate = 0.0;
         while progress.step_in_epoch < steps {
             let rows = &batches[progress.step_in_epoch as usize];
-            rate = self.step(optimiser, progress, steps, rows, &mut window)?;
+            let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
+            rate =
+                self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
+            let stepped = stepper.step(&self.input(progress, moment, rows)?, optimiser)?;
+            window.push(stepped.parts);
+            optimiser.step(stepped.gradient, rate, self.config.clip_norm);
             progress.step += 1;
             progress.step_in_epoch += 1;
             let stopping = self.stop.load(Ordering::Relaxed);
@@ -136,34 +150,12 @@ impl Fit<'_> {
         Key::new(self.seed).fold("train").at(step)
     }
 
-    /// One optimiser step; returns the learning rate it was made with.
-    fn step(
-        &self,
-        optimiser: &mut Optimiser,
-        progress: &Progress,
-        steps: u64,
-        rows: &Tensor,
-        window: &mut Window,
-    ) -> Result<f64> {
-        let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
+    /// What a step is given at this moment, in epochs.
+    fn input(&self, progress: &Progress, moment: f64, rows: &Tensor) -> Result<StepInput> {
         let key = self.key(progress.step);
         let (x, y) = self.source.batch(rows, Some(key.fold("augment")))?;
-        let weights = self.model.network.inducing();
-        let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
-        let factors = Factors::of(&weights, check)?;
-        let mut pass = Pass::draw(&weights, &factors, Mode::Train, key)?.computing_in(self.compute);
-        pass.frozen_norm = self.config.freeze_norm_epoch.is_some_and(|epoch| moment >= epoch);
-        let outputs = self.model.network.forward(&x, &mut pass)?;
-        let nll = self.model.likelihood.nll(&outputs, &y);
-        let kl = sum_kl(pass.kl());
-        let beta = self.config.kl.beta(moment);
-        let loss = negative_elbo(&nll, kl.as_ref(), beta, DatasetSize::new(self.source.len())?);
-        let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map(part);
-        window.push([Some(&loss), Some(&nll), part(|kl| &kl.inducing), part(|kl| &kl.conditional)]);
-        let rate =
-            self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
-        optimiser.step(&loss, rate, self.config.clip_norm)?;
-        Ok(rate)
+        let frozen_norm = self.config.freeze_norm_epoch.is_some_and(|epoch| moment >= epoch);
+        Ok(StepInput { x, y, key, beta: self.config.kl.beta(moment), frozen_norm })
     }
 
     /// Reads the losses since the last look and fails on the first that is not finite.

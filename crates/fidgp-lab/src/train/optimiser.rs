@@ -130,12 +130,8 @@ impl Optimiser {
         Ok(self)
     }
 
-    /// One step down the gradient of `loss`, whose norm is cut to `clip`.
-    ///
-    /// # Errors
-    /// When libtorch cannot differentiate the loss.
-    pub fn step(&mut self, loss: &Tensor, learning_rate: f64, clip: Option<f64>) -> Result<()> {
-        let mut gradient = self.gradient(loss)?;
+    /// One step down a gradient, whose norm is cut to `clip`. The gradient is used up.
+    pub fn step(&mut self, mut gradient: Tensor, learning_rate: f64, clip: Option<f64>) {
         tch::no_grad(|| {
             if let Some(limit) = clip {
                 gradient *= (limit / (gradient.norm() + 1e-6)).clamp_max(1.0);
@@ -143,11 +139,13 @@ impl Optimiser {
             self.decay(&mut gradient);
             self.update(&gradient, learning_rate);
         });
-        Ok(())
     }
 
     /// The gradient of all parameters in one buffer; zero where the loss does not depend on one.
-    fn gradient(&self, loss: &Tensor) -> Result<Tensor> {
+    ///
+    /// # Errors
+    /// When libtorch cannot differentiate the loss.
+    pub fn gradient(&self, loss: &Tensor) -> Result<Tensor> {
         let inputs: Vec<_> = self.parameters.iter().map(|(_, tensor)| tensor).collect();
         let gradients = Tensor::f_run_backward(&[loss], &inputs, false, false)?;
         let flat = |(gradient, input): (&Tensor, &&Tensor)| {
@@ -253,7 +251,8 @@ mod tests {
         let mut reference = theirs(&other);
         let decay = config.weight_decay();
         for _ in 0..20 {
-            optimiser.step(&loss(&weight, &mean), config.learning_rate(), None).unwrap();
+            let gradient = optimiser.gradient(&loss(&weight, &mean)).unwrap();
+            optimiser.step(gradient, config.learning_rate(), None);
             let penalty = other_weight.square().sum(Kind::Float) * (0.5 * decay);
             reference.backward_step(&(loss(&other_weight, &other_mean) + penalty));
         }
@@ -281,7 +280,8 @@ mod tests {
         let (store, weight, mean) = store();
         let config = OptimiserConfig::Sgd { learning_rate: 1.0, momentum: 0.0, weight_decay: 0.0 };
         let before = Tensor::cat(&[weight.flatten(0, -1), mean.copy()], 0).detach();
-        Optimiser::new(&store, config).unwrap().step(&(loss(&weight, &mean) * 100.0), 1.0, Some(0.5)).unwrap();
+        let mut optimiser = Optimiser::new(&store, config).unwrap();
+        optimiser.step(optimiser.gradient(&(loss(&weight, &mean) * 100.0)).unwrap(), 1.0, Some(0.5));
         let moved = (Tensor::cat(&[weight.flatten(0, -1), mean.shallow_clone()], 0).detach() - before).norm();
         assert!((moved.double_value(&[]) - 0.5).abs() < 1e-4, "{moved:?}");
     }
@@ -298,7 +298,8 @@ mod tests {
         let config = OptimiserConfig::Sgd { learning_rate: 1.0, momentum: 0.0, weight_decay: 0.5 };
         let groups = [group("*", 0.5, None), group("*.weight", 0.0, None), group("*_mean", 0.1, Some(0.2))];
         let nothing = (&weight + mean.sum(Kind::Float)).sum(Kind::Float) * 0.0;
-        Optimiser::new(&store, config).unwrap().with_groups(&groups).unwrap().step(&nothing, 1.0, None).unwrap();
+        let mut optimiser = Optimiser::new(&store, config).unwrap().with_groups(&groups).unwrap();
+        optimiser.step(optimiser.gradient(&nothing).unwrap(), 1.0, None);
         assert_eq!(weight, weight_before); // rate 0
         let expected = &mean_before * (1.0 - 0.1 * 0.2); // decay alone
         assert!((mean - expected).abs().max().double_value(&[]) < 1e-6);
@@ -313,7 +314,7 @@ mod tests {
         let (first, weight, mean) = store();
         let mut optimiser = Optimiser::new(&first, config).unwrap();
         let step = |optimiser: &mut Optimiser, weight: &Tensor, mean: &Tensor| {
-            optimiser.step(&loss(weight, mean), 0.05, None).unwrap();
+            optimiser.step(optimiser.gradient(&loss(weight, mean)).unwrap(), 0.05, None);
         };
         (0..5).for_each(|_| step(&mut optimiser, &weight, &mean));
         let saved: BTreeMap<_, _> = optimiser.state().into_iter().map(|(name, tensor)| (name, tensor.copy())).collect();

@@ -21,15 +21,9 @@ pub struct Reading {
 }
 
 impl Window {
-    /// Adds a step.
-    pub fn push(&mut self, parts: [Option<&Tensor>; PARTS]) {
-        let like = parts[0].expect("there is always a loss").detach();
-        let zero = like.zeros_like();
-        let parts: Vec<_> = parts
-            .iter()
-            .map(|part| part.map_or_else(|| zero.shallow_clone(), |part| part.detach().to_kind(like.kind())))
-            .collect();
-        self.rows.push(Tensor::stack(&parts, 0));
+    /// Adds a step's parts. `[PARTS]`
+    pub fn push(&mut self, parts: Tensor) {
+        self.rows.push(parts);
     }
 
     /// Number of steps that were not read.

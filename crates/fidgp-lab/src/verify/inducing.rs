@@ -5,7 +5,7 @@ use fidgp::distribution::{BoundMap, Bounded, kl_to_standard_normal};
 use fidgp::linalg::{Check, Jitter};
 use fidgp::posterior::{InducingNoise, PosteriorConfig, kl_unwhitened};
 use fidgp::prior::{Grams, KroneckerPrior, PriorFactors, Sizes};
-use fidgp::weight::{self, ConditionalNoise, Drawn, InducingConfig, InducingWeight, WeightNoise};
+use fidgp::weight::{ConditionalNoise, Drawn, InducingConfig, InducingWeight, WeightNoise};
 use fidgp::{Error, Key};
 use tch::Tensor;
 use tch::nn::VarStore;
@@ -87,7 +87,7 @@ impl<'a> Inducing<'a> {
         let bounded = |raw: Tensor, max: Option<f64>| Bounded { raw, max, map: BoundMap::Clamp };
         weight.posterior.sd = bounded(raw("q_sd_raw", &[rows, cols])?, bound("max_sd_u")?);
         weight.conditional_scale = bounded(raw("lamda_raw", &[])?, bound("max_lamda")?);
-        let factors = weight::factors(&[&weight], Check::Now)?.remove(0);
+        let factors = weight.factors(Check::Now)?;
         Ok(Self { weight, factors, inputs, setting })
     }
 

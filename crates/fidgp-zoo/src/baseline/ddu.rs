@@ -41,10 +41,10 @@ impl ClassGaussians {
         let covariances = members.iter().zip(&means).zip(0..).map(|((rows, mean), k)| {
             let centred = rows - mean;
             let value = centred.mt().matmul(&centred) / (rows.size()[0] - 1) as f64;
-            Named { name: format!("ddu.class {k}"), value }
+            Named::one(format!("ddu.class {k}"), &value)
         });
         let lower = linalg::cholesky(&covariances.collect::<Vec<_>>(), JITTER, Check::Now)?;
-        Ok(Self { means: Tensor::stack(&means, 0), lower: Tensor::stack(&lower, 0) })
+        Ok(Self { means: Tensor::stack(&means, 0), lower: Tensor::cat(&lower, 0) })
     }
 
     /// `ln N(x; μ_k, Σ_k)`.

@@ -42,8 +42,8 @@ pub fn precision(random_features: &Tensor, ridge: f64) -> Result<Tensor> {
 pub fn variance(random_features: &Tensor, precision: &Tensor) -> Result<Tensor> {
     let (_, width) = matrix("random features", random_features)?;
     expect_shape("precision", precision, &[width, width])?;
-    let named = Named { name: "sngp.precision".into(), value: precision.shallow_clone() };
-    let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0);
+    let named = Named::one("sngp.precision", precision);
+    let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0).get(0);
     let whitened = linalg::solve_lower(&lower, &random_features.mt()); // [D, N]
     Ok(whitened.square().sum_dim_intlist(0, false, whitened.kind()))
 }

@@ -33,11 +33,15 @@ impl FlowConfig {
     /// Whether several such flows give the same values as a batch as one by one, and gain by it: not with dropout, whose
     /// masks would depend on the batch, and not where the KL has a closed form.
     pub(crate) fn is_batched(&self) -> bool {
+        !self.drops_out() && !matches!(self, Self::Diagonal(_))
+    }
+
+    /// Whether a draw in training has dropout masks of its own.
+    pub(crate) fn drops_out(&self) -> bool {
         match self {
-            Self::Made(made) => made.dropout == 0.0,
-            Self::Iaf(iaf) => iaf.made.dropout == 0.0,
-            Self::Lipschitz(_) | Self::Coupling(_) => true,
-            Self::Diagonal(_) => false,
+            Self::Made(made) => made.dropout > 0.0,
+            Self::Iaf(iaf) => iaf.made.dropout > 0.0,
+            Self::Lipschitz(_) | Self::Coupling(_) | Self::Diagonal(_) => false,
         }
     }
 

@@ -30,6 +30,14 @@ impl StackedFlow {
         Ok(Self { parts: flows.iter().map(|f| f.share()).collect() })
     }
 
+    /// One step of power iteration, then [`Flow::forward`]: a training step, with the parameters stacked once.
+    pub fn advance_and_forward(&self, x: &Tensor) -> Flowed {
+        let joined = self.joined();
+        joined.advance_spectral();
+        joined.write_back(&self.refs());
+        joined.forward(x, None)
+    }
+
     /// The flow over the stacked parameters as they are now.
     fn joined(&self) -> AnyFlow {
         AnyFlow::stack(&self.refs())

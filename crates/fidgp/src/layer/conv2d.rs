@@ -121,10 +121,10 @@ impl Conv2d {
         let y = match &self.slot {
             Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
-                Drawn::Weight(w) => self.apply(x, w, pass)?,
+                Drawn::Weight(w) => self.apply(x, &w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, mean, pass)?;
-                    let noise = pass.output_noise(name, &y)?;
+                    let y = self.apply(x, &mean, pass)?;
+                    let noise = pass.noise.of(name, &y)?;
                     y + noise * (scale * self.patch_energy(x).sqrt())
                 }
             },

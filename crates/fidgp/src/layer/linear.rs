@@ -52,11 +52,11 @@ impl Linear {
         let y = match &self.slot {
             Slot::Dense(dense) => linear(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
-                Drawn::Weight(w) => self.apply(x, w, pass)?,
+                Drawn::Weight(w) => self.apply(x, &w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, mean, pass)?;
+                    let y = self.apply(x, &mean, pass)?;
                     let variance = x.square().sum_dim_intlist(-1, true, x.kind()) + f64::from(u8::from(self.bias));
-                    let noise = pass.output_noise(name, &y)?;
+                    let noise = pass.noise.of(name, &y)?;
                     y + noise * (scale * (variance + VARIANCE_FLOOR).sqrt())
                 }
             },

@@ -3,12 +3,14 @@
 mod batch_norm;
 mod conv2d;
 mod linear;
+mod noise;
 mod pass;
 mod slot;
 
 pub use batch_norm::BatchNorm;
 pub use conv2d::{Conv2d, Conv2dConfig};
 pub use linear::Linear;
+pub use noise::{Noise, OutputNoise};
 pub use pass::{Factors, Mode, Pass, Taps};
 pub use slot::{DenseStart, DenseWeight, Slot, SlotConfig};
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use tch::{Kind, Tensor};
 
+use super::{Noise, OutputNoise};
 use crate::linalg::Check;
 use crate::prior::PriorFactors;
-use crate::weight::{self, Drawn, InducingWeight, Kl};
+use crate::weight::{self, Drawn, InducingWeight, Kl, Stack};
 use crate::{Error, Key, Result};
 
 /// Training or evaluation: decides BatchNorm's statistics, dropout and the power iteration. Gradients flow in both.
@@ -22,7 +23,11 @@ pub enum Mode {
 ///
 /// They depend on parameters only: make them once per optimiser step, or once per model at inference.
 #[derive(Debug, Default)]
-pub struct Factors(HashMap<String, PriorFactors>);
+pub struct Factors {
+    stacks: Vec<Stack>,
+    /// Stack and place in it, by layer name.
+    places: HashMap<String, (usize, i64)>,
+}
 
 impl Factors {
     /// Factors of all weights in one batched factorisation for each size.
@@ -30,18 +35,37 @@ impl Factors {
     /// # Errors
     /// When a covariance cannot be factorised; the error names layer and matrix.
     pub fn of(weights: &[&InducingWeight], check: Check) -> Result<Self> {
-        let factors = weight::factors(weights, check)?;
-        Ok(Self(weights.iter().map(|weight| weight.name.clone()).zip(factors).collect()))
+        let stacks = weight::factors(weights, check)?;
+        let places = stacks.iter().enumerate().flat_map(|(stack, Stack { members, .. })| {
+            members.iter().zip(0..).map(move |(&member, place)| (weights[member].name.clone(), (stack, place)))
+        });
+        Ok(Self { places: places.collect(), stacks })
     }
 
     /// The factors of one layer.
     ///
     /// # Errors
     /// When the layer was not among the weights the factors were made of.
-    pub fn get(&self, layer: &str) -> Result<&PriorFactors> {
-        self.0
-            .get(layer)
-            .ok_or_else(|| Error::setting("layer", layer, "has no factors: make `Factors::of` all Bayesian weights"))
+    pub fn get(&self, layer: &str) -> Result<PriorFactors> {
+        let &(stack, place) = self.place(layer)?;
+        Ok(self.stacks[stack].factors.layer(place))
+    }
+
+    /// The stacks, for weights that are exactly those the factors were made of.
+    fn stacks_of(&self, weights: &[&InducingWeight]) -> Result<&[Stack]> {
+        for (index, weight) in weights.iter().enumerate() {
+            let &(stack, place) = self.place(&weight.name)?;
+            if self.stacks[stack].members[place as usize] != index || weights.len() != self.places.len() {
+                let advice = "stands elsewhere in the factors: draw all the weights they were made of, in that order";
+                return Err(Error::setting("layer", &weight.name, advice));
+            }
+        }
+        Ok(&self.stacks)
+    }
+
+    fn place(&self, layer: &str) -> Result<&(usize, i64)> {
+        let advice = "has no factors: make `Factors::of` all Bayesian weights";
+        self.places.get(layer).ok_or_else(|| Error::setting("layer", layer, advice))
     }
 }
 
@@ -76,9 +100,10 @@ pub struct Pass {
     pub compute: Option<Kind>,
     /// BatchNorm uses its running statistics although the mode is training: what is trained is then what predicts.
     pub frozen_norm: bool,
+    /// Noise on the outputs of layers.
+    pub noise: OutputNoise,
     drawn: HashMap<String, Drawn>,
     kl: Vec<(String, Kl)>,
-    noise: Option<Key>,
 }
 
 impl Pass {
@@ -87,9 +112,17 @@ impl Pass {
     /// # Errors
     /// When a draw fails; the error names the layer.
     pub fn draw(weights: &[&InducingWeight], factors: &Factors, mode: Mode, key: Key) -> Result<Self> {
-        let mut pass = Self { noise: Some(key), ..Self::plain(mode) };
-        let priors = weights.iter().map(|weight| factors.get(&weight.name)).collect::<Result<Vec<_>>>()?;
-        let draws = weight::draw_all(weights, &priors, key, mode == Mode::Train)?;
+        Self::with_noise(weights, factors, mode, &Noise::draw(weights, key, mode))
+    }
+
+    /// The same with noise that was drawn before.
+    ///
+    /// # Errors
+    /// When a draw fails; the error names the layer.
+    pub fn with_noise(weights: &[&InducingWeight], factors: &Factors, mode: Mode, noise: &Noise) -> Result<Self> {
+        let mut pass = Self { noise: noise.outputs.share(), ..Self::plain(mode) };
+        let stacks = factors.stacks_of(weights)?;
+        let draws = weight::draw_all(weights, stacks, &noise.weights, mode == Mode::Train)?;
         for (weight, (drawn, kl)) in weights.iter().zip(draws) {
             pass.drawn.insert(weight.name.clone(), drawn);
             pass.kl.push((weight.name.clone(), kl));
@@ -104,7 +137,7 @@ impl Pass {
     pub fn mean(weights: &[&InducingWeight], factors: &Factors, mode: Mode) -> Result<Self> {
         let mut pass = Self::plain(mode);
         for weight in weights {
-            pass.drawn.insert(weight.name.clone(), Drawn::Weight(weight.mean(factors.get(&weight.name)?)));
+            pass.drawn.insert(weight.name.clone(), Drawn::Weight(weight.mean(&factors.get(&weight.name)?)));
         }
         Ok(pass)
     }
@@ -116,9 +149,9 @@ impl Pass {
             taps: Taps::default(),
             compute: None,
             frozen_norm: false,
+            noise: OutputNoise::default(),
             drawn: HashMap::new(),
             kl: Vec::new(),
-            noise: None,
         }
     }
 
@@ -131,7 +164,7 @@ impl Pass {
 
     /// The same weights with other noise on the outputs: for the next batch of the same draw.
     pub fn set_noise(&mut self, key: Key) {
-        self.noise = self.noise.map(|_| key);
+        self.noise.set_key(key);
     }
 
     /// KL of each Bayesian layer, in the order of the draw.
@@ -155,16 +188,10 @@ impl Pass {
         self.mode == Mode::Train && !self.frozen_norm
     }
 
-    pub(super) fn drawn(&self, layer: &str) -> Result<&Drawn> {
-        self.drawn.get(layer).ok_or_else(|| {
+    pub(super) fn drawn(&self, layer: &str) -> Result<Drawn> {
+        self.drawn.get(layer).map(Drawn::share).ok_or_else(|| {
             Error::setting("layer", layer, "was not drawn: make the pass from the network's own weights")
         })
-    }
-
-    /// Standard normals for a layer's outputs, the same for the same key and layer.
-    pub(super) fn output_noise(&self, layer: &str, like: &Tensor) -> Result<Tensor> {
-        let key = self.noise.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
-        Ok(key.fold(layer).fold("outputs").normal(&like.size(), like.kind(), like.device()))
     }
 
     /// Offers a feature to the taps.

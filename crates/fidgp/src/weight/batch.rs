@@ -3,69 +3,118 @@
 
 use tch::Tensor;
 
-use super::{ConditionalNoise, Drawn, InducingWeight, Kl, WeightNoise};
-use crate::conditional::{self, MatheronNoise};
+use super::{ConditionalNoise, Drawn, InducingWeight, Kl, Stack, WeightNoise, groups};
+use crate::Result;
+use crate::conditional::{self, ConditionalKl, MatheronNoise};
 use crate::distribution::Bounded;
-use crate::linalg::solve_lower;
 use crate::posterior::{self, InducingDraw};
-use crate::prior::{GramFactors, PriorFactors};
-use crate::{Error, Key, Result};
+use crate::prior::PriorFactors;
 
-/// Draws every weight, each with its own key: the same as [`InducingWeight::draw`] one by one, up to rounding.
+/// Draws every weight with its noise: the same as [`InducingWeight::draw`] one by one, up to rounding.
 ///
 /// # Errors
 /// When Matheron noise meets factors without Gram factors.
 pub fn draw_all(
     weights: &[&InducingWeight],
-    priors: &[&PriorFactors],
-    key: Key,
+    stacks: &[Stack],
+    noise: &[WeightNoise],
     training: bool,
 ) -> Result<Vec<(Drawn, Kl)>> {
-    let noise: Vec<_> = weights.iter().zip(priors).map(|(weight, prior)| weight.noise(key, prior, training)).collect();
-    let inducing = draw_inducing(weights, priors, &noise, training)?;
+    let inducing = draw_inducing(weights, stacks, noise, training)?;
     let lambdas = scales(weights);
-    let corners = whitened_corners(priors, &noise)?;
-    let mut draws = Vec::with_capacity(weights.len());
-    for (index, (weight, draw)) in weights.iter().zip(inducing).enumerate() {
-        let (prior, lambda, scale) = (priors[index], &lambdas[index], weight.prior_scale());
-        let drawn = match &noise[index].conditional {
-            ConditionalNoise::Matheron(noise) => {
-                // V̄ = A_r e1 A_cᵀ + what does not depend on e1
-                let data = prior.a_row.matmul(&noise.weight).matmul(&prior.a_col.mt());
-                let corner = corners[index]
-                    .as_ref()
-                    .ok_or_else(|| Error::setting("corner", "none", "every Matheron draw has one"))?;
-                let merged = &draw.whitened - lambda * (data + corner);
-                Drawn::Weight((conditional::mean(prior, &merged) + lambda * &noise.weight) * scale)
-            }
-            ConditionalNoise::Weights(noise) => {
-                Drawn::Weight(conditional::reparam(prior, &draw.whitened, lambda, noise) * scale)
-            }
-            ConditionalNoise::Outputs => {
-                Drawn::MeanAndScale { mean: conditional::mean(prior, &draw.whitened) * scale, scale: lambda * scale }
-            }
-        };
-        draws.push((drawn, Kl { inducing: draw.kl, conditional: weight.kl_conditional(prior, lambda) }));
-    }
-    Ok(draws)
-}
-
-/// Indices of equal items, in the order of their first members.
-fn groups<T>(items: &[T], alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        match groups.iter_mut().find(|group| alike(&items[group[0]], item)) {
-            Some(group) => group.push(index),
-            None => groups.push(vec![index]),
+    let mut drawn: Vec<Option<Drawn>> = weights.iter().map(|_| None).collect();
+    for stack in stacks {
+        let part =
+            |of: &dyn Fn(usize) -> Tensor| join(&stack.members.iter().map(|&index| of(index)).collect::<Vec<_>>());
+        let whitened = part(&|index| inducing[index].whitened.shallow_clone()); // V  [L, R, C]
+        let lambda = part(&|index| lambdas[index].shallow_clone()); // λ  [L]
+        let weight = draw_stack(weights[stack.members[0]], stack, &whitened, &lambda, noise)?;
+        for (&index, weight) in stack.members.iter().zip(weight.unbind(0)) {
+            drawn[index] = Some(match noise[index].conditional {
+                ConditionalNoise::Outputs => {
+                    Drawn::MeanAndScale { mean: weight, scale: &lambdas[index] * weights[index].prior_scale() }
+                }
+                _ => Drawn::Weight(weight),
+            });
         }
     }
-    groups
+    let kls = conditional_kls(weights, stacks, &lambdas);
+    let draws = drawn.into_iter().flatten().zip(inducing).zip(kls);
+    Ok(draws.map(|((drawn, draw), conditional)| (drawn, Kl { inducing: draw.kl, conditional })).collect())
+}
+
+/// The weights of a stack, or their means where the noise is drawn on the outputs. `[L, d_out, d_in]`
+fn draw_stack(
+    like: &InducingWeight,
+    stack: &Stack,
+    whitened: &Tensor,
+    lambda: &Tensor,
+    noise: &[WeightNoise],
+) -> Result<Tensor> {
+    let (factors, members) = (&stack.factors, stack.members.iter().map(|&index| &noise[index].conditional));
+    let matheron: Vec<_> = members
+        .clone()
+        .filter_map(|noise| if let ConditionalNoise::Matheron(noise) = noise { Some(noise) } else { None })
+        .collect();
+    let weights: Vec<_> = members
+        .filter_map(
+            |noise| if let ConditionalNoise::Weights(noise) = noise { Some(noise.shallow_clone()) } else { None },
+        )
+        .collect();
+    let drawn = if !matheron.is_empty() {
+        let of = |part: fn(&MatheronNoise) -> &Tensor| {
+            join(&matheron.iter().map(|noise| part(noise).shallow_clone()).collect::<Vec<_>>())
+        };
+        let noise = MatheronNoise {
+            weight: of(|noise| &noise.weight),
+            row: of(|noise| &noise.row),
+            col: of(|noise| &noise.col),
+            corner: of(|noise| &noise.corner),
+        };
+        conditional::matheron(factors, whitened, lambda, &noise)?
+    } else if !weights.is_empty() {
+        conditional::reparam(factors, whitened, lambda, &join(&weights))
+    } else {
+        conditional::mean(factors, whitened)
+    };
+    Ok(drawn * like.prior_scale())
+}
+
+/// Tensors of one shape along a new leading axis; a single one is not copied.
+fn join(parts: &[Tensor]) -> Tensor {
+    match parts {
+        [one] => one.unsqueeze(0),
+        many => Tensor::stack(many, 0),
+    }
+}
+
+/// The conditional KL of every layer: the function of λ for all at once, its factor for each.
+fn conditional_kls(weights: &[&InducingWeight], stacks: &[Stack], lambdas: &[Tensor]) -> Vec<Tensor> {
+    let plain = |weight: &&InducingWeight| {
+        weight.config.conditional_kl == ConditionalKl::Paper && weight.config.lamda_penalty == 0.0
+    };
+    if weights.iter().all(plain) && !weights.is_empty() {
+        let per_weight = conditional::kl_scaled(1, &Tensor::stack(lambdas, 0)).unbind(0);
+        let count = |weight: &InducingWeight| (weight.sizes().d_out * weight.sizes().d_in) as f64;
+        return weights.iter().zip(per_weight).map(|(weight, kl)| kl * count(weight)).collect();
+    }
+    let kl = |(index, weight): (usize, &&InducingWeight)| weight.kl_conditional(&layer(stacks, index), &lambdas[index]);
+    weights.iter().enumerate().map(kl).collect()
+}
+
+/// The factors of one weight.
+fn layer(stacks: &[Stack], index: usize) -> PriorFactors {
+    let find = |stack: &Stack| {
+        let place = stack.members.iter().position(|&member| member == index)?;
+        Some(stack.factors.layer(place as i64))
+    };
+    stacks.iter().find_map(find).expect("every weight is in a stack")
 }
 
 /// V of every layer, posteriors that are alike as one batch.
 fn draw_inducing(
     weights: &[&InducingWeight],
-    priors: &[&PriorFactors],
+    stacks: &[Stack],
     noise: &[WeightNoise],
     training: bool,
 ) -> Result<Vec<InducingDraw>> {
@@ -76,7 +125,7 @@ fn draw_inducing(
             if let (true, Some(flow)) = (training, posterior.flow()) {
                 crate::flow::Flow::advance_spectral(flow);
             }
-            draws[index] = Some(posterior.draw(priors[index], &noise[index].inducing));
+            draws[index] = Some(posterior.draw(&layer(stacks, index), &noise[index].inducing));
             continue;
         }
         let posteriors: Vec<_> = group.iter().map(|&index| &weights[index].posterior).collect();
@@ -100,51 +149,10 @@ fn scales(weights: &[&InducingWeight]) -> Vec<Tensor> {
     scales.into_iter().flatten().collect()
 }
 
-/// What of the whitened ū does not depend on e1, for every Matheron layer:
-/// `L_r⁻¹ (chol(Z_r Z_rᵀ) e2 D_c + D_r e3 chol(Z_c Z_cᵀ)ᵀ + D_r e4 D_c) L_c⁻ᵀ`. `[R, C]`
-fn whitened_corners(priors: &[&PriorFactors], noise: &[WeightNoise]) -> Result<Vec<Option<Tensor>>> {
-    let mut corners: Vec<Option<Tensor>> = priors.iter().map(|_| None).collect();
-    let matheron: Vec<(usize, &PriorFactors, &MatheronNoise)> = priors
-        .iter()
-        .zip(noise)
-        .enumerate()
-        .filter_map(|(index, (prior, noise))| match &noise.conditional {
-            ConditionalNoise::Matheron(noise) => Some((index, *prior, noise)),
-            _ => None,
-        })
-        .collect();
-    for group in groups(&matheron, |a, b| a.2.row.size() == b.2.row.size()) {
-        let members: Vec<_> = group.iter().map(|&place| matheron[place]).collect();
-        for ((index, _, _), corner) in members.iter().zip(whitened_corner(&members)?.unbind(0)) {
-            corners[*index] = Some(corner);
-        }
-    }
-    Ok(corners)
-}
-
-fn whitened_corner(members: &[(usize, &PriorFactors, &MatheronNoise)]) -> Result<Tensor> {
-    let stack = |pick: fn(&PriorFactors) -> &Tensor| {
-        Tensor::stack(&members.iter().map(|member| pick(member.1)).collect::<Vec<_>>(), 0)
-    };
-    let noise = |pick: fn(&MatheronNoise) -> &Tensor| {
-        Tensor::stack(&members.iter().map(|member| pick(member.2)).collect::<Vec<_>>(), 0)
-    };
-    let missing = || Error::setting("grams", "omitted", "Matheron draws need `Grams::Factored`");
-    let grams: Vec<&GramFactors> =
-        members.iter().map(|member| member.1.grams.as_ref().ok_or_else(missing)).collect::<Result<_>>()?;
-    let gram =
-        |pick: fn(&GramFactors) -> &Tensor| Tensor::stack(&grams.iter().map(|gram| pick(gram)).collect::<Vec<_>>(), 0);
-    let (d_row, d_col) = (stack(|prior| &prior.d_row).unsqueeze(-1), stack(|prior| &prior.d_col).unsqueeze(-2));
-    let rows = gram(|gram| &gram.z_row_chol).matmul(&noise(|noise| &noise.row)) * &d_col;
-    let cols =
-        noise(|noise| &noise.col).matmul(&gram(|gram| &gram.z_col_chol).mt()) + noise(|noise| &noise.corner) * &d_col;
-    let corner = solve_lower(&stack(|prior| &prior.l_row), &(rows + d_row * cols));
-    Ok(solve_lower(&stack(|prior| &prior.l_col), &corner.mt()).mt())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
     use crate::conditional::Conditional;
     use crate::flow::{CouplingConfig, FlowConfig, LipschitzConfig};
     use crate::linalg::Check;
@@ -166,7 +174,7 @@ mod tests {
 
     fn compare(config: &InducingConfig) {
         let mut store = VarStore::new(Device::Cpu);
-        let shapes = [(6, 9), (5, 9), (7, 3), (6, 8)];
+        let shapes = [(6, 9), (5, 9), (6, 9), (7, 3), (9, 6), (6, 8)];
         let weights: Vec<_> = shapes
             .iter()
             .enumerate()
@@ -177,11 +185,11 @@ mod tests {
         store.set_kind(Kind::Double);
         disturb(&store);
         let weights: Vec<_> = weights.iter().collect();
-        let priors = factors(&weights, Check::Now).unwrap();
-        let priors: Vec<_> = priors.iter().collect();
-        let together = draw_all(&weights, &priors, Key::new(9), false).unwrap();
-        for ((weight, prior), (drawn, kl)) in weights.iter().zip(&priors).zip(&together) {
-            let (alone, alone_kl) = weight.draw(prior, &weight.noise(Key::new(9), prior, false)).unwrap();
+        let stacks = factors(&weights, Check::Now).unwrap();
+        let noise: Vec<_> = weights.iter().map(|weight| weight.noise(Key::new(9), false)).collect();
+        let together = draw_all(&weights, &stacks, &noise, false).unwrap();
+        for ((weight, noise), (drawn, kl)) in weights.iter().zip(&noise).zip(&together) {
+            let (alone, alone_kl) = weight.draw(&weight.factors(Check::Now).unwrap(), noise).unwrap();
             let (Drawn::Weight(a), Drawn::Weight(b)) = (&alone, drawn) else { panic!("weights were asked for") };
             assert!((a - b).abs().max().double_value(&[]) < 1e-10, "{}", weight.name);
             for (a, b) in [(&alone_kl.inducing, &kl.inducing), (&alone_kl.conditional, &kl.conditional)] {

@@ -177,6 +177,19 @@ pub enum Drawn {
     },
 }
 
+impl Drawn {
+    /// The same tensors, not copies.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        match self {
+            Self::Weight(weight) => Self::Weight(weight.shallow_clone()),
+            Self::MeanAndScale { mean, scale } => {
+                Self::MeanAndScale { mean: mean.shallow_clone(), scale: scale.shallow_clone() }
+            }
+        }
+    }
+}
+
 /// A weight matrix that follows from a small inducing matrix.
 #[derive(Debug)]
 pub struct InducingWeight {
@@ -224,6 +237,15 @@ impl InducingWeight {
         })
     }
 
+    /// Factors of this weight alone; a network makes those of all its layers in one call of [`factors`].
+    ///
+    /// # Errors
+    /// When a covariance cannot be factorised; the error names layer and matrix.
+    pub fn factors(&self, check: Check) -> Result<PriorFactors> {
+        let mut one = factors(&[self], check)?;
+        Ok(one.remove(0).factors.layer(0))
+    }
+
     /// Sizes of W and U.
     pub fn sizes(&self) -> Sizes {
         self.prior.sizes()
@@ -236,20 +258,34 @@ impl InducingWeight {
     }
 
     /// The noise of one draw, from the layer's own key: it does not depend on what other layers draw.
-    pub fn noise(&self, key: Key, factors: &PriorFactors, training: bool) -> WeightNoise {
-        let key = key.fold(&self.name);
+    pub fn noise(&self, key: Key, training: bool) -> WeightNoise {
+        let (kind, device) = (self.prior.z_row.kind(), self.prior.z_row.device());
+        self.noise_of(key, training, &mut |key, shape| key.normal(shape, kind, device))
+    }
+
+    /// The same, with `normal` making standard normals of a key and a shape.
+    pub(crate) fn noise_of(
+        &self,
+        key: Key,
+        training: bool,
+        normal: &mut dyn FnMut(Key, &[i64]) -> Tensor,
+    ) -> WeightNoise {
+        let (key, sizes) = (key.fold(&self.name), self.sizes());
         let conditional = match (self.config.conditional, self.config.noise) {
             (Conditional::Matheron, _) => {
-                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), factors))
+                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), sizes, normal))
             }
             (Conditional::Reparam, NoiseOn::Outputs) => ConditionalNoise::Outputs,
             (Conditional::Reparam, NoiseOn::Weights) => {
-                let Sizes { d_out, d_in, .. } = self.sizes();
-                let a = &factors.a_row;
-                ConditionalNoise::Weights(key.fold("conditional").normal(&[d_out, d_in], a.kind(), a.device()))
+                ConditionalNoise::Weights(normal(key.fold("conditional"), &[sizes.d_out, sizes.d_in]))
             }
         };
-        WeightNoise { inducing: self.posterior.noise(key, training), conditional }
+        WeightNoise { inducing: self.posterior.noise_of(key, training, normal), conditional }
+    }
+
+    /// Whether all randomness of a draw in training is in tensors: then a captured draw can be replayed.
+    pub fn is_replayable(&self) -> bool {
+        self.posterior.is_replayable()
     }
 
     /// Draws the weight: V ~ q, then W given U (equation 8 of the paper), and what both pay.
@@ -311,26 +347,44 @@ impl InducingWeight {
     }
 }
 
-/// Factors of all weights of a network, one batched factorisation for each size and jitter.
+/// Weights that are drawn as one batch: of equal sizes and settings.
+#[derive(Debug)]
+pub struct Stack {
+    /// Their places among the weights.
+    pub members: Vec<usize>,
+    /// Their factors, with a leading axis over the members.
+    pub factors: PriorFactors,
+}
+
+/// Factors of all weights of a network: one batch for each stack of equal weights, one factorisation for each size.
 ///
 /// # Errors
 /// When a covariance cannot be factorised; the error names layer and matrix.
-pub fn factors(weights: &[&InducingWeight], check: Check) -> Result<Vec<PriorFactors>> {
-    let mut all: Vec<Option<PriorFactors>> = weights.iter().map(|_| None).collect();
-    let mut groups: Vec<((u64, Grams), Vec<usize>)> = Vec::new();
-    for (index, weight) in weights.iter().enumerate() {
-        let settings = (weight.config.jitter.to_bits(), weight.grams());
-        match groups.iter_mut().find(|(other, _)| *other == settings) {
-            Some((_, members)) => members.push(index),
-            None => groups.push((settings, vec![index])),
-        }
-    }
-    for ((jitter, grams), members) in groups {
-        let priors: Vec<_> = members.iter().map(|&i| &weights[i].prior).collect();
+pub fn factors(weights: &[&InducingWeight], check: Check) -> Result<Vec<Stack>> {
+    let stacks = groups(weights, |a, b| a.sizes() == b.sizes() && a.config == b.config);
+    let settings = |members: &Vec<usize>| (weights[members[0]].config.jitter.to_bits(), weights[members[0]].grams());
+    let mut all: Vec<Option<PriorFactors>> = stacks.iter().map(|_| None).collect();
+    for alike in groups(&stacks, |a, b| settings(a) == settings(b)) {
+        let (jitter, grams) = settings(&stacks[alike[0]]);
         let jitter = Jitter { relative: f64::from_bits(jitter), ..Jitter::FIDGP };
-        for (index, factors) in members.into_iter().zip(prior::factors(&priors, jitter, grams, check)?) {
-            all[index] = Some(factors);
+        let priors: Vec<Vec<_>> =
+            alike.iter().map(|&stack| stacks[stack].iter().map(|&member| &weights[member].prior).collect()).collect();
+        for (stack, factors) in alike.into_iter().zip(prior::factors(&priors, jitter, grams, check)?) {
+            all[stack] = Some(factors);
         }
     }
-    Ok(all.into_iter().flatten().collect())
+    let factors = all.into_iter().flatten();
+    Ok(stacks.into_iter().zip(factors).map(|(members, factors)| Stack { members, factors }).collect())
+}
+
+/// Indices of items that are alike, in the order of their first members.
+fn groups<T>(items: &[T], alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        match groups.iter_mut().find(|group| alike(&items[group[0]], item)) {
+            Some(group) => group.push(index),
+            None => groups.push(vec![index]),
+        }
+    }
+    groups
 }

@@ -126,12 +126,15 @@ fn inputs_of_the_wrong_shape_or_kind_are_refused() {
 #[test]
 fn a_pass_of_other_weights_is_refused_by_layer() {
     let (_store, net) = small_net(&config());
-    let factors = net.factors();
-    let first = &net.inducing()[..1];
+    let weights = net.inducing();
+    let first = &weights[..1];
+    let factors = Factors::of(first, Check::Now).unwrap();
     let mut pass = Pass::draw(first, &factors, Mode::Eval, Key::new(159)).unwrap();
     assert_says(net.forward(&normal(Key::new(160), &[5, 3]), &mut pass), &["fc2", "not drawn"]);
-    let factors = Factors::of(first, Check::Now).unwrap();
-    assert_says(Pass::draw(&net.inducing(), &factors, Mode::Eval, Key::new(161)), &["fc2", "no factors"]);
+    assert_says(Pass::draw(&weights, &factors, Mode::Eval, Key::new(161)), &["fc1", "elsewhere"]);
+    assert_says(Pass::draw(&weights[1..], &factors, Mode::Eval, Key::new(161)), &["fc2", "no factors"]);
+    let turned = [weights[1], weights[0]];
+    assert_says(Pass::draw(&turned, &net.factors(), Mode::Eval, Key::new(162)), &["fc2", "elsewhere"]);
 }
 
 /// Whatever parameter is not finite, prediction refuses and names the layer.
@@ -160,7 +163,7 @@ fn a_parameter_that_is_not_finite_is_named() {
 fn matheron_needs_gram_factors() {
     let (_store, weight) = crate::common::weight((4, 5), &config(), 163);
     let omitted = weight.prior.factors(fidgp::linalg::Jitter::FIDGP, fidgp::prior::Grams::Omitted).unwrap();
-    let noise = weight.noise(Key::new(164), &omitted, false);
+    let noise = weight.noise(Key::new(164), false);
     assert!(weight.draw(&omitted, &noise).is_err());
     assert_eq!(weight.config.conditional, Conditional::Matheron);
 }

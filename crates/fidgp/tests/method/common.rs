@@ -127,7 +127,7 @@ pub fn weight(shape: (i64, i64), config: &InducingConfig, seed: u64) -> (VarStor
 }
 
 pub fn factors(weight: &InducingWeight) -> PriorFactors {
-    tch::no_grad(|| weight::factors(&[weight], Check::Now).unwrap().remove(0))
+    tch::no_grad(|| weight.factors(Check::Now).unwrap())
 }
 
 /// W given U by dense linear algebra on the joint Gaussian of vec W and vec U (row-major), straight from Z and D:

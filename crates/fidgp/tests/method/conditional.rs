@@ -66,7 +66,7 @@ fn merged_and_unmerged_matheron_are_one() {
     let prior = factors(&weight);
     for lambda in [1e-3, 0.3, 1.0] {
         let (u, scale) = (normal(Key::new(8), &[3, 2]), Tensor::from(lambda));
-        let noise = MatheronNoise::draw(Key::new(9), &prior);
+        let noise = MatheronNoise::draw(Key::new(9), weight.sizes(), &mut |key, shape| normal(key, shape));
         let merged = conditional::matheron(&prior, &prior.whiten(&u), &scale, &noise).unwrap();
         let unmerged = conditional::matheron_unmerged(&prior, &u, &scale, &noise).unwrap();
         assert!(gap(&merged, &unmerged) < 1e-12);
@@ -132,7 +132,7 @@ fn matherons_prior_draw_has_the_joint_covariance() {
 fn a_drawn_weight_carries_the_prior_scale_and_lambda() {
     let (_store, weight) = weight(SHAPE, &config(), 22);
     let prior = factors(&weight);
-    let WeightNoise { inducing, conditional: noise } = weight.noise(Key::new(23), &prior, false);
+    let WeightNoise { inducing, conditional: noise } = weight.noise(Key::new(23), false);
     let whitened = weight.posterior.draw(&prior, &inducing).whitened;
     let ConditionalNoise::Matheron(noise) = noise else { panic!("the default is Matheron") };
     let expected =

@@ -45,7 +45,7 @@ pub fn draw(weight: &InducingWeight, key: Key) -> Pass {
 /// The weight that [`draw`] gives the layer.
 fn drawn(weight: &InducingWeight, key: Key) -> Tensor {
     let prior = factors(weight);
-    match weight.draw(&prior, &weight.noise(key, &prior, false)).unwrap().0 {
+    match weight.draw(&prior, &weight.noise(key, false)).unwrap().0 {
         Drawn::Weight(weight) => weight,
         Drawn::MeanAndScale { mean, .. } => mean,
     }

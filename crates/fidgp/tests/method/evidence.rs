@@ -89,7 +89,7 @@ impl Regression {
     fn loss(&self, factors: &Factors, key: Key) -> Tensor {
         let mut pass = Pass::draw(&[self.weight()], factors, Mode::Train, key).unwrap();
         let nll = self.likelihood.nll(&self.layer.forward(&self.x, &mut pass).unwrap(), &self.y);
-        negative_elbo(&nll, sum_kl(pass.kl()).as_ref(), 1.0, size())
+        negative_elbo(&nll, sum_kl(pass.kl()).as_ref(), &Tensor::from(1.0), size())
     }
 
     fn factors(&self) -> Factors {
@@ -101,13 +101,13 @@ impl Regression {
     fn expected_loss(&self, prior: &PriorFactors) -> Tensor {
         let weight = self.weight();
         let loss = |i: i64, sign: f64| {
-            let mut noise = weight.noise(Key::new(0), prior, true);
+            let mut noise = weight.noise(Key::new(0), true);
             noise.inducing.epsilon = eye(3).narrow(0, i, 1) * (sign * 3f64.sqrt());
             noise.conditional = ConditionalNoise::Weights(Tensor::zeros([1, 3], (Kind::Double, tch::Device::Cpu)));
             let (drawn, kl) = weight.draw(prior, &noise).unwrap();
             let Drawn::Weight(w) = drawn else { panic!("noise on weights") };
             let nll = self.likelihood.nll(&self.design().matmul(&w.tr()), &self.y);
-            negative_elbo(&nll, sum_kl(&[("fc".to_owned(), kl)]).as_ref(), 1.0, size())
+            negative_elbo(&nll, sum_kl(&[("fc".to_owned(), kl)]).as_ref(), &Tensor::from(1.0), size())
         };
         let losses: Vec<_> = (0..3).flat_map(|i| [loss(i, 1.0), loss(i, -1.0)]).collect();
         Tensor::stack(&losses, 0).mean(Kind::Double)

@@ -37,7 +37,7 @@ impl Model {
     fn loss(&self, mode: Mode) -> Tensor {
         let mut pass = Pass::draw(&self.net.inducing(), &self.net.factors(), mode, Key::new(114)).unwrap();
         let nll = self.likelihood.nll(&self.net.forward(&self.x, &mut pass).unwrap(), &self.y);
-        negative_elbo(&nll, sum_kl(pass.kl()).as_ref(), 1.0, DatasetSize::new(30).unwrap())
+        negative_elbo(&nll, sum_kl(pass.kl()).as_ref(), &Tensor::from(1.0), DatasetSize::new(30).unwrap())
     }
 
     fn parameters(&self) -> Vec<(String, Tensor)> {

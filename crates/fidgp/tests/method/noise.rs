@@ -66,7 +66,7 @@ fn equal_layers_draw_different_noise() {
         let root = store.root();
         let layer = |name: &str| InducingWeight::init(&(&root / name), 4, 5, &config, Key::new(107)).unwrap();
         let noise = |weight: &InducingWeight| {
-            let noise = weight.noise(Key::new(108), &crate::common::factors(weight), false);
+            let noise = weight.noise(Key::new(108), false);
             let conditional = match noise.conditional {
                 ConditionalNoise::Matheron(noise) => Tensor::cat(&[noise.weight.view([-1]), noise.row.view([-1])], 0),
                 ConditionalNoise::Weights(noise) => noise.view([-1]),

@@ -22,7 +22,7 @@ fn parts(x: &Tensor, y: &Tensor) -> (Tensor, KlSum) {
 }
 
 fn loss((nll, kl): &(Tensor, KlSum), beta: f64, examples: usize) -> f64 {
-    scalar(&negative_elbo(nll, Some(kl), beta, DatasetSize::new(examples).unwrap()))
+    scalar(&negative_elbo(nll, Some(kl), &Tensor::from(beta), DatasetSize::new(examples).unwrap()))
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn the_batch_size_does_not_matter_and_the_data_set_size_does() {
 fn a_plain_network_has_no_kl() {
     assert!(sum_kl(Pass::plain(Mode::Eval).kl()).is_none());
     let nll = Tensor::from(0.7);
-    assert_eq!(negative_elbo(&nll, None, 1.0, DatasetSize::new(10).unwrap()), nll);
+    assert_eq!(negative_elbo(&nll, None, &Tensor::from(1.0), DatasetSize::new(10).unwrap()), nll);
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn the_identity_flow_is_ffg_u() {
     let (_a, ffg_u) = build(PosteriorConfig::Diagonal);
     let (_b, fid_gp) = build(PosteriorConfig::Flow { flow: FlowConfig::default() });
     let prior = factors(&ffg_u);
-    let draw = |w: &InducingWeight, key| tch::no_grad(|| w.draw(&prior, &w.noise(key, &prior, false)).unwrap());
+    let draw = |w: &InducingWeight, key| tch::no_grad(|| w.draw(&prior, &w.noise(key, false)).unwrap());
     let key = Key::new(54);
     let ((one, closed), (other, estimate)) = (draw(&ffg_u, key), draw(&fid_gp, key));
     let (fidgp::weight::Drawn::Weight(one), fidgp::weight::Drawn::Weight(other)) = (one, other) else { panic!() };
@@ -189,7 +189,7 @@ fn the_identity_flow_is_ffg_u() {
     assert!(gap(&closed.conditional, &estimate.conditional) < 1e-12);
 
     // log q(V) − log p(V) at the drawn point
-    let InducingNoise { epsilon, .. } = ffg_u.noise(key, &prior, false).inducing;
+    let InducingNoise { epsilon, .. } = ffg_u.noise(key, false).inducing;
     let sd = ffg_u.posterior.sd.value().detach();
     let v = (&ffg_u.posterior.mean + &sd * epsilon).detach().view([1, -1]);
     let log_q = log_density(&v, &ffg_u.posterior.mean.detach().view([-1]), &sd.view([-1]).square().diag(0));

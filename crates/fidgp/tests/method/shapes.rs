@@ -64,7 +64,7 @@ proptest! {
         prop_assert_eq!((prior.t_row().size(), prior.t_col().size()), (vec![d_out, sizes.rows], vec![sizes.cols, d_in]));
         prop_assert_eq!(weight.mean(&prior).size(), vec![d_out, d_in]);
 
-        let (drawn, kl) = weight.draw(&prior, &weight.noise(Key::new(seed).fold("draw"), &prior, false)).unwrap();
+        let (drawn, kl) = weight.draw(&prior, &weight.noise(Key::new(seed).fold("draw"), false)).unwrap();
         let value = match drawn {
             Drawn::Weight(weight) => weight,
             Drawn::MeanAndScale { mean, scale } => mean + scale,

@@ -108,7 +108,7 @@ fn equal_inducing_values_give_equal_weights() {
     let (_a, whitened) = build(PosteriorConfig::Diagonal, true);
     let (_b, unwhitened) = build(PosteriorConfig::Diagonal, false);
     let prior = factors(&whitened);
-    let mut noise = unwhitened.noise(Key::new(65), &prior, false);
+    let mut noise = unwhitened.noise(Key::new(65), false);
     let u = unwhitened.posterior.draw(&prior, &noise.inducing).whitened;
     let weight = |w: &InducingWeight, noise: &WeightNoise| match w.draw(&prior, noise).unwrap().0 {
         Drawn::Weight(weight) => weight,

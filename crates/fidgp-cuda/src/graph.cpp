@@ -1,0 +1,110 @@
+// A C face for libtorch's own graph class, at::cuda::CUDAGraph, and for the current stream.
+//
+// libtorch's CUDA headers want CUDA's, which a machine that only builds need not have. So nothing is included: the few
+// functions are looked up by their mangled names in the CUDA part that the process has opened, and called with the types
+// they are declared with. What they throw stops here and becomes a message.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+// c10::cuda::CUDAStream: device and number, two words that are passed in registers.
+struct Stream {
+  int64_t words[2];
+};
+
+// c10::MempoolId_t, a pair of two words; zeros ask for a pool of the graph's own.
+struct Pool {
+  unsigned long long words[2];
+};
+
+// cudaStreamCaptureModeThreadLocal: other threads may allocate while this one captures.
+constexpr int THREAD_LOCAL = 1;
+
+// More than sizeof(at::cuda::CUDAGraph), about 150 bytes in 2.11.
+constexpr std::size_t GRAPH_BYTES = 4096;
+
+template <typename Function> Function *find(const char *name) {
+  void *symbol = dlsym(RTLD_DEFAULT, name);
+  if (symbol == nullptr) {
+    throw std::runtime_error(std::string("libtorch has no CUDA part with ") + name);
+  }
+  return reinterpret_cast<Function *>(symbol);
+}
+
+template <typename Work> int guarded(char *message, std::size_t size, Work work) {
+  try {
+    work();
+    return 0;
+  } catch (const std::exception &error) {
+    std::snprintf(message, size, "%s", error.what());
+  } catch (...) {
+    std::snprintf(message, size, "an exception without words");
+  }
+  return 1;
+}
+
+void call(const char *name, void *graph) { find<void(void *)>(name)(graph); }
+
+} // namespace
+
+extern "C" {
+
+int fidgp_current_stream(int8_t device, Stream *stream, char *message, std::size_t size) {
+  return guarded(message, size, [&] { *stream = find<Stream(int8_t)>("_ZN3c104cuda20getCurrentCUDAStreamEa")(device); });
+}
+
+int fidgp_side_stream(int8_t device, Stream *stream, char *message, std::size_t size) {
+  return guarded(message, size,
+                 [&] { *stream = find<Stream(bool, int8_t)>("_ZN3c104cuda17getStreamFromPoolEba")(false, device); });
+}
+
+int fidgp_set_stream(Stream stream, char *message, std::size_t size) {
+  return guarded(message, size,
+                 [&] { find<void(Stream)>("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE")(stream); });
+}
+
+int fidgp_graph_new(void **graph, char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    auto *construct = find<void(void *, bool)>("_ZN2at4cuda9CUDAGraphC1Eb");
+    void *memory = std::aligned_alloc(64, GRAPH_BYTES);
+    if (memory == nullptr) {
+      throw std::bad_alloc();
+    }
+    try {
+      construct(memory, false);
+    } catch (...) {
+      std::free(memory);
+      throw;
+    }
+    *graph = memory;
+  });
+}
+
+int fidgp_graph_begin(void *graph, char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    find<void(void *, Pool, int)>("_ZN2at4cuda9CUDAGraph13capture_beginESt4pairIyyE21cudaStreamCaptureMode")(
+        graph, Pool{{0, 0}}, THREAD_LOCAL);
+  });
+}
+
+int fidgp_graph_end(void *graph, char *message, std::size_t size) {
+  return guarded(message, size, [&] { call("_ZN2at4cuda9CUDAGraph11capture_endEv", graph); });
+}
+
+int fidgp_graph_replay(void *graph, char *message, std::size_t size) {
+  return guarded(message, size, [&] { call("_ZN2at4cuda9CUDAGraph6replayEv", graph); });
+}
+
+void fidgp_graph_free(void *graph) {
+  char ignored[256];
+  guarded(ignored, sizeof ignored, [&] { call("_ZN2at4cuda9CUDAGraphD1Ev", graph); });
+  std::free(graph);
+}
+}

@@ -1,0 +1,242 @@
+//! One training step: its losses and its gradient.
+//!
+//! On CUDA a step is thousands of small kernels, and launching them one by one takes longer than running them. So after a
+//! few steps the whole of it (factors, draw, forward, backward) is captured as a CUDA graph, and from then on only its
+//! inputs are overwritten: the batch, the noise, β. Whatever cannot be captured runs as before.
+
+use fidgp::Key;
+use fidgp::layer::{Factors, Mode, Noise, OutputNoise, Pass};
+use fidgp::linalg::Check;
+use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
+use fidgp_cuda::{Graph, GraphError, SideStream};
+use tch::{Cuda, Device, Kind, Tensor};
+
+use super::optimiser::Optimiser;
+use crate::error::Result;
+use crate::model::Model;
+
+/// Steps before the capture: they choose kernels and allocate workspaces, which a capture may not.
+const WARM_UP: usize = 3;
+
+/// What a step is given, beside the parameters.
+#[derive(Debug)]
+pub struct StepInput {
+    /// Inputs. `[N, ..]`
+    pub x: Tensor,
+    /// Targets. `[N]`
+    pub y: Tensor,
+    /// All its randomness.
+    pub key: Key,
+    /// Weight of the KL.
+    pub beta: f64,
+    /// Whether BatchNorm uses its running statistics.
+    pub frozen_norm: bool,
+}
+
+/// What a step gives.
+#[derive(Debug)]
+pub struct Stepped {
+    /// Loss, NLL, KL of U, KL of W given U. `[4]`
+    pub parts: Tensor,
+    /// Gradient of all parameters, in the optimiser's order. `[P]`
+    pub gradient: Tensor,
+}
+
+/// Computes steps of one model.
+#[derive(Debug)]
+pub struct Stepper<'a> {
+    model: &'a Model,
+    compute: Option<Kind>,
+    examples: DatasetSize,
+    capture: Capture,
+}
+
+/// How far the capture is.
+#[derive(Debug)]
+enum Capture {
+    /// Kernels are launched one by one.
+    Off,
+    /// So many steps were warm-up, on the stream that will be captured; the last one's noise on outputs has the shapes.
+    Warming(SideStream, usize, OutputNoise),
+    /// Steps of this batch size are replayed.
+    Ready(SideStream, Box<Captured>),
+}
+
+impl Capture {
+    fn warming(stream: SideStream) -> Self {
+        Self::Warming(stream, 0, OutputNoise::default())
+    }
+}
+
+#[derive(Debug)]
+struct Captured {
+    graph: Graph,
+    fixed: Fixed,
+    frozen_norm: bool,
+    stepped: Stepped,
+}
+
+/// The tensors a captured step reads.
+#[derive(Debug)]
+struct Fixed {
+    x: Tensor,
+    y: Tensor,
+    noise: Noise,
+    beta: Tensor,
+}
+
+impl<'a> Stepper<'a> {
+    /// Steps on batches of `examples` in all; captured on CUDA when `capture` is set and all randomness is in tensors.
+    pub fn new(model: &'a Model, compute: Option<Kind>, examples: DatasetSize, capture: bool) -> Self {
+        let replayable = model.network.inducing().iter().all(|weight| weight.is_replayable());
+        let capture = match model.store.device() {
+            Device::Cuda(device) if capture && replayable => match SideStream::new(device) {
+                Ok(stream) => Capture::warming(stream),
+                Err(error) => not_captured(&error),
+            },
+            _ => Capture::Off,
+        };
+        Self { model, compute, examples, capture }
+    }
+
+    /// Losses and gradient. Only batches of the first one's size are captured.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network or a covariance cannot be factorised.
+    pub fn step(&mut self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {
+        match std::mem::replace(&mut self.capture, Capture::Off) {
+            Capture::Off => self.plain(input, optimiser),
+            Capture::Ready(stream, captured) if captured.frozen_norm != input.frozen_norm => {
+                drop(captured);
+                self.capture = Capture::warming(stream);
+                self.step(input, optimiser)
+            }
+            Capture::Ready(stream, mut captured) => {
+                let stepped = if captured.fixed.x.size() == input.x.size() {
+                    Self::replay(&mut captured, input).map(Ok)
+                } else {
+                    Ok(self.plain(input, optimiser))
+                };
+                match stepped {
+                    Ok(stepped) => {
+                        self.capture = Capture::Ready(stream, captured);
+                        stepped
+                    }
+                    Err(error) => {
+                        self.capture = not_captured(&error);
+                        self.plain(input, optimiser)
+                    }
+                }
+            }
+            Capture::Warming(stream, done, _) if done < WARM_UP => {
+                match self.aside(stream, || self.launch(input, optimiser, true)) {
+                    Ok(warmed) => {
+                        let (stepped, outputs) = warmed?;
+                        self.capture = Capture::Warming(stream, done + 1, outputs);
+                        Ok(stepped)
+                    }
+                    Err(error) => {
+                        self.capture = not_captured(&error);
+                        self.plain(input, optimiser)
+                    }
+                }
+            }
+            Capture::Warming(stream, _, outputs) => {
+                let captured = self.aside(stream, || self.captured(input, outputs, optimiser));
+                match captured {
+                    Ok(Ok(captured)) => {
+                        self.capture = Capture::Ready(stream, Box::new(captured?));
+                        self.step(input, optimiser)
+                    }
+                    Ok(Err(error)) | Err(error) => {
+                        self.capture = not_captured(&error);
+                        self.plain(input, optimiser)
+                    }
+                }
+            }
+        }
+    }
+
+    fn plain(&self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {
+        Ok(self.launch(input, optimiser, false)?.0)
+    }
+
+    /// Launches kernel by kernel; the noise that layers draw on their outputs comes back if it is kept.
+    fn launch(&self, input: &StepInput, optimiser: &Optimiser, keep: bool) -> Result<(Stepped, OutputNoise)> {
+        let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
+        if keep {
+            noise.outputs = noise.outputs.kept();
+        }
+        self.compute(&self.fixed(input, noise), input.frozen_norm, optimiser)
+    }
+
+    /// The step itself, and the noise on outputs it was made with.
+    fn compute(&self, fixed: &Fixed, frozen_norm: bool, optimiser: &Optimiser) -> Result<(Stepped, OutputNoise)> {
+        let weights = self.model.network.inducing();
+        let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
+        let factors = Factors::of(&weights, check)?;
+        let mut pass = Pass::with_noise(&weights, &factors, Mode::Train, &fixed.noise)?.computing_in(self.compute);
+        pass.frozen_norm = frozen_norm;
+        let outputs = self.model.network.forward(&fixed.x, &mut pass)?;
+        let nll = self.model.likelihood.nll(&outputs, &fixed.y);
+        let kl = sum_kl(pass.kl());
+        let loss = negative_elbo(&nll, kl.as_ref(), &fixed.beta, self.examples);
+        let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map_or_else(|| nll.zeros_like(), |kl| part(kl).detach());
+        let parts = [loss.detach(), nll.detach(), part(|kl| &kl.inducing), part(|kl| &kl.conditional)];
+        let parts = Tensor::stack(&parts.map(|part| part.to_kind(nll.kind())), 0);
+        Ok((Stepped { parts, gradient: optimiser.gradient(&loss)? }, pass.noise))
+    }
+
+    fn fixed(&self, input: &StepInput, noise: Noise) -> Fixed {
+        let device = self.model.store.device();
+        let beta = Tensor::full([0i64; 0], input.beta, (Kind::Float, device));
+        Fixed { x: input.x.shallow_clone(), y: input.y.shallow_clone(), noise, beta }
+    }
+
+    /// Captures the step with tensors of its own.
+    fn captured(
+        &self,
+        input: &StepInput,
+        outputs: OutputNoise,
+        optimiser: &Optimiser,
+    ) -> std::result::Result<Result<Captured>, GraphError> {
+        let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
+        noise.outputs = outputs;
+        let fixed = Fixed { x: input.x.copy(), y: input.y.copy(), ..self.fixed(input, noise) };
+        synchronise(self.model.store.device());
+        let result = Graph::capture(|| self.compute(&fixed, input.frozen_norm, optimiser))?;
+        Ok(result.map(|(graph, (stepped, _))| Captured { graph, fixed, frozen_norm: input.frozen_norm, stepped }))
+    }
+
+    /// Overwrites the inputs and launches the graph.
+    fn replay(captured: &mut Captured, input: &StepInput) -> std::result::Result<Stepped, GraphError> {
+        let Captured { graph, fixed, stepped, .. } = captured;
+        tch::no_grad(|| {
+            fixed.x.copy_(&input.x);
+            fixed.y.copy_(&input.y);
+            let _ = fixed.beta.fill_(input.beta);
+            fixed.noise.redraw(input.key);
+        });
+        graph.replay()?;
+        Ok(Stepped { parts: stepped.parts.copy(), gradient: stepped.gradient.shallow_clone() })
+    }
+
+    /// Work on the side stream, finished before and after.
+    fn aside<T>(&self, stream: SideStream, work: impl FnOnce() -> T) -> std::result::Result<T, GraphError> {
+        synchronise(self.model.store.device());
+        let result = stream.with(work);
+        synchronise(self.model.store.device());
+        result
+    }
+}
+
+fn synchronise(device: Device) {
+    if let Device::Cuda(index) = device {
+        Cuda::synchronize(index as i64);
+    }
+}
+
+fn not_captured(error: &GraphError) -> Capture {
+    tracing::warn!("the training step cannot be captured as a CUDA graph, kernels are launched one by one: {error}");
+    Capture::Off
+}

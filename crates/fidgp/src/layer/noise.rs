@@ -1,0 +1,126 @@
+//! The randomness of one run through a network, as tensors that can be kept and overwritten.
+
+use std::collections::BTreeMap;
+
+use tch::Tensor;
+
+use super::Mode;
+use crate::weight::{InducingWeight, WeightNoise};
+use crate::{Error, Key, Result};
+
+/// Noise of every Bayesian weight, and of the outputs of layers that draw it there.
+#[derive(Debug)]
+pub struct Noise {
+    /// Of the weights, in their order.
+    pub weights: Vec<WeightNoise>,
+    /// Of the outputs.
+    pub outputs: OutputNoise,
+    /// What the noise of the weights is cut from, where it was drawn in bulk.
+    bulk: Option<Tensor>,
+}
+
+impl Noise {
+    /// Draws the noise of the weights; that of the outputs follows from the key when a layer asks for it.
+    ///
+    /// On the CPU each layer draws from its own key. On CUDA, where every draw costs a launch, all normals of a network
+    /// are drawn in one call and cut up: they depend on the key and on the network's shape, and on nothing else.
+    pub fn draw(weights: &[&InducingWeight], key: Key, mode: Mode) -> Self {
+        let training = mode == Mode::Train;
+        let outputs = OutputNoise::keyed(key);
+        let Some(first) = weights.first().filter(|weight| weight.prior.z_row.device().is_cuda()) else {
+            let weights = weights.iter().map(|weight| weight.noise(key, training)).collect();
+            return Self { weights, outputs, bulk: None };
+        };
+        let (kind, device) = (first.prior.z_row.kind(), first.prior.z_row.device());
+        let mut length = 0;
+        let empty = Tensor::zeros([1], (kind, device));
+        for weight in weights {
+            weight.noise_of(key, training, &mut |_, shape| {
+                length += padded(shape);
+                empty.expand(shape, false)
+            });
+        }
+        let bulk = bulk_key(key).normal(&[length], kind, device);
+        let mut start = 0;
+        let mut cut = |_: Key, shape: &[i64]| {
+            let part = bulk.narrow(0, start, shape.iter().product()).view(shape);
+            start += padded(shape);
+            part
+        };
+        let weights = weights.iter().map(|weight| weight.noise_of(key, training, &mut cut)).collect();
+        Self { weights, outputs, bulk: Some(bulk) }
+    }
+
+    /// Overwrites all numbers with those of another key, outputs that have been kept included. Only for noise that was
+    /// drawn on CUDA, from weights all of which are replayable.
+    pub fn redraw(&mut self, key: Key) {
+        tch::no_grad(|| {
+            if let Some(bulk) = &mut self.bulk {
+                bulk_key(key).refill_normal(bulk);
+            }
+            for (layer, noise) in &mut self.outputs.drawn {
+                output_key(key, layer).refill_normal(noise);
+            }
+        });
+    }
+}
+
+fn bulk_key(key: Key) -> Key {
+    key.fold("weights")
+}
+
+/// Numbers that a part of the bulk takes up: every part starts at a place that matrix products like.
+fn padded(shape: &[i64]) -> i64 {
+    const ALIGNMENT: i64 = 64;
+    (shape.iter().product::<i64>() + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+}
+
+/// Noise on the outputs of layers, by name.
+#[derive(Debug, Default)]
+pub struct OutputNoise {
+    key: Option<Key>,
+    keep: bool,
+    drawn: BTreeMap<String, Tensor>,
+}
+
+impl OutputNoise {
+    fn keyed(key: Key) -> Self {
+        Self { key: Some(key), ..Self::default() }
+    }
+
+    /// Keeps what is drawn from now on, so that the next pass can be given the same tensors.
+    #[must_use]
+    pub fn kept(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
+    /// The same tensors, not copies.
+    pub(super) fn share(&self) -> Self {
+        let drawn = self.drawn.iter().map(|(layer, tensor)| (layer.clone(), tensor.shallow_clone())).collect();
+        Self { key: self.key, keep: self.keep, drawn }
+    }
+
+    /// Other noise from another key, where there is any.
+    pub(super) fn set_key(&mut self, key: Key) {
+        self.key = self.key.map(|_| key);
+        self.drawn.clear();
+    }
+
+    /// Standard normals for a layer's outputs, the same for the same key and layer.
+    pub(super) fn of(&mut self, layer: &str, like: &Tensor) -> Result<Tensor> {
+        if let Some(drawn) = self.drawn.get(layer) {
+            return Ok(drawn.shallow_clone());
+        }
+        let key = self.key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
+        let noise = output_key(key, layer).normal(&like.size(), like.kind(), like.device());
+        if self.keep {
+            self.drawn.insert(layer.to_owned(), noise.shallow_clone());
+        }
+        Ok(noise)
+    }
+}
+
+fn output_key(key: Key, layer: &str) -> Key {
+    key.fold(layer).fold("outputs")
+}
