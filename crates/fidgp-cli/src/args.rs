@@ -25,6 +25,12 @@ pub enum Command {
     Train(Train),
     /// Measure the trained network of a run again, with other draws or on another device
     Eval(Eval),
+    /// Say what pictures show, or what a table's rows give, and how sure the model is
+    Predict(Predict),
+    /// Wrap a trained network: how much of it the Bayesian one keeps, before any training
+    Wrap(Wrap),
+    /// Turn the trained network of a run into a folder that can be passed on
+    Export(Export),
     /// Turn one or several runs into one HTML page with figures
     Report(Report),
     /// Count parameters, operations and bytes of a config, layer by layer
@@ -120,8 +126,10 @@ pub struct Eval {
 ///
 /// Several configs are measured one after the other in one process: compare them as ratios, machines are noisy.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  fidgp bench configs/cifar100-deterministic.toml configs/cifar100-fidgp-all.toml\n  \
-    fidgp bench configs/cifar100-fidgp-four.toml --batch 32 --draws 8 --device cpu --json")]
+#[command(
+    after_help = "Examples:\n  fidgp bench configs/cifar100-deterministic.toml configs/cifar100-fidgp-all.toml\n  \
+    fidgp bench configs/cifar100-fidgp-four.toml --batch 32 --draws 8 --device cpu --json"
+)]
 pub struct Bench {
     /// The config files
     #[arg(required = true)]
@@ -144,6 +152,98 @@ pub struct Bench {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Say what pictures show, or what a table's rows give, and how sure the model is.
+///
+/// Probabilities are means over weight draws. Uncertainty is in nats: total (entropy of the mean), aleatoric (what the data
+/// leaves open) and epistemic (what the weights leave open). Bad files are named, the rest is still predicted.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp predict runs/cifar100-fidgp-all picture.png\n  fidgp predict MODEL photos/ --top 5 --draws 32\n  \
+    fidgp predict runs/regression-left points.csv --json"
+)]
+pub struct Predict {
+    /// A run folder, or a model folder made by `fidgp export`
+    pub model: PathBuf,
+    /// Pictures (PNG, JPEG, WebP) or folders of them; for a regression, CSV files
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// Weight draws K [default: as in the model's config]
+    #[arg(long)]
+    pub draws: Option<u64>,
+    /// Classes shown for each picture
+    #[arg(long, default_value = "3")]
+    pub top: NonZero<usize>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+}
+
+/// Wrap a trained network: how much of it the Bayesian one keeps, before any training.
+///
+/// Bayesian layers start at the best fit of their inducing rank. Accuracy, NLL and ECE on the test images are given before
+/// and after, and for each layer the share of its energy (squared singular values) that is kept.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  fidgp wrap configs/cifar10-resnet20-fidgp.toml --weights resnet20.safetensors --data ~/data --out runs/wrapped\n  \
+    fidgp train --resume runs/wrapped"
+)]
+pub struct Wrap {
+    /// The config file
+    pub config: PathBuf,
+    /// Weights of the plain network: .safetensors, .pt or .pth [default: start.weights of the config]
+    #[arg(long)]
+    pub weights: Option<PathBuf>,
+    /// Change a config value: dotted.key=value (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
+    /// Save the wrapped network as a run that `fidgp train --resume` trains
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Write even if the folder holds a run
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Turn the trained network of a run into a folder that can be passed on.
+///
+/// The folder has the form of the Hugging Face Hub: config.json, model.safetensors, preprocessor_config.json and a card
+/// with the run's results. `fidgp predict FOLDER` needs nothing else.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The run folder
+    pub run: PathBuf,
+    /// Where to write the model
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Type of the stored numbers; f16 halves the size, and what does not bear rounding stays in f32
+    #[arg(long, value_enum, default_value = "f32")]
+    pub dtype: Dtype,
+    /// Folder with the data sets, for class names that the run does not have [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Write even if the folder holds a model
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Dtype {
+    F32,
+    F16,
 }
 
 #[derive(Debug, Args)]

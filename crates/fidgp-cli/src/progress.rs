@@ -1,25 +1,60 @@
 //! Progress on the terminal: bars on stderr, nothing when it is not a terminal.
 
+use std::time::Instant;
+
+use fidgp_lab::config::RunConfig;
 use fidgp_lab::record::EpochRecord;
 use fidgp_lab::train::Watch;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over the epochs of a training.
+/// A bar over the steps of a training.
 pub struct EpochBar {
     bar: ProgressBar,
+    epochs: u64,
+    batch: usize,
+    unit: &'static str,
+    /// Where and when the epoch under way was first looked at.
+    since: Option<(u64, u64, Instant)>,
+    /// What the last epoch left: loss, KLs, λ.
+    last: String,
 }
 
 impl EpochBar {
-    /// A bar for so many epochs.
-    pub fn new(epochs: u64) -> Self {
-        Self { bar: bar(epochs, "epoch {pos}/{len} {wide_bar} {elapsed} ({eta} left)  {msg}") }
+    /// A bar for the training of a config.
+    pub fn new(config: &RunConfig) -> Self {
+        let unit = if config.data.has_images() { "images/s" } else { "rows/s" };
+        let bar = bar(0, "{prefix} {wide_bar} {elapsed} ({eta} left)\n{msg}");
+        let (epochs, batch) = (config.train.epochs, config.train.batch_size);
+        Self { bar, epochs, batch, unit, since: None, last: String::new() }
+    }
+
+    /// Examples a second in this epoch, once there are two looks to tell from.
+    fn rate(&mut self, epoch: u64, step: u64) -> String {
+        let begun = self.since.filter(|(of, _, _)| *of == epoch);
+        let Some((_, first, when)) = begun else {
+            self.since = Some((epoch, step, Instant::now()));
+            return String::new();
+        };
+        let examples = (step - first) as f64 * self.batch as f64;
+        format!("  {:.0} {}", examples / when.elapsed().as_secs_f64().max(1e-9), self.unit)
     }
 }
 
 impl Watch for EpochBar {
+    fn step(&mut self, epoch: u64, step: u64, steps: u64, loss: f64) {
+        if self.bar.length() != Some(self.epochs * steps) {
+            self.bar.set_length(self.epochs * steps);
+            self.bar.set_position(epoch * steps + step);
+            self.bar.reset_eta(); // a resumed run has not made its first steps now
+        }
+        self.bar.set_position(epoch * steps + step);
+        self.bar.set_prefix(format!("epoch {}/{}", epoch + 1, self.epochs));
+        let rate = self.rate(epoch, step);
+        self.bar.set_message(format!("loss {loss:.3}{}{rate}", self.last));
+    }
+
     fn epoch(&mut self, record: &EpochRecord) {
-        self.bar.set_position(record.epoch as u64);
-        let mut parts = vec![format!("loss {:.3}  nll {:.3}", record.loss, record.nll)];
+        let mut parts = vec![format!("  nll {:.3}", record.nll)];
         if let (Some(low), Some(high)) = (record.lambda_min, record.lambda_max) {
             let (inducing, conditional, beta) = (record.kl_inducing, record.kl_conditional, record.beta);
             parts.push(format!("KL(U) {inducing:.0}  KL(W|U) {conditional:.0}  β {beta:.2}  λ {low:.4}–{high:.4}"));
@@ -27,7 +62,8 @@ impl Watch for EpochBar {
         if let Some(validation) = record.metric("validation", "NLL") {
             parts.push(format!("val nll {validation:.3}"));
         }
-        self.bar.set_message(parts.join("  "));
+        self.last = parts.join("  ");
+        self.bar.set_message(format!("loss {:.3}{}", record.loss, self.last));
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, Images, Part, Result, cifar, idx, svhn};
+use crate::{Error, Images, Part, Result, cifar, idx, svhn, text};
 
 /// The environment variable that names the folder of data sets.
 pub const ROOT_VARIABLE: &str = "FIDGP_DATA";
@@ -126,6 +126,18 @@ pub fn images(root: &Path, name: &str, part: Part) -> Result<Images> {
         "notmnist" => idx::notmnist(&folder, part),
         other => Err(Error::value(other, "not a set of small images", "open it with `ImageFolder` or `uci::Uci`")),
     }
+}
+
+/// The names of a set's classes as its own files give them; nothing where they do not lie under `root`.
+pub fn class_names(root: &Path, name: &str) -> Result<Option<Vec<String>>> {
+    let entry = find(name)?;
+    let file = match entry.name {
+        "cifar10" => "batches.meta.txt",
+        "cifar100" => "fine_label_names.txt",
+        _ => return Ok(None),
+    };
+    let file = root.join(entry.folder).join(file);
+    if file.exists() { text::names(&file).map(Some) } else { Ok(None) }
 }
 
 /// The folder of data sets: `$FIDGP_DATA`, else `data` in the current folder.

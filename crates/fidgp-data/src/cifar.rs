@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     Error, Images, Part, Result,
     bytes::{self, FETCH_AGAIN},
-    images::numbered,
+    images::unnamed,
     text,
 };
 
@@ -88,10 +88,10 @@ fn append(file: &Path, record: Record, pixels: &mut Vec<u8>, labels: &mut Vec<u3
     Ok(())
 }
 
-/// The names in `file`, or numbers where there is no such file.
+/// The names in `file`, or `class 17` where there is no such file.
 fn class_names(file: &Path, classes: usize) -> Result<Vec<String>> {
     if !file.exists() {
-        return Ok(numbered(classes));
+        return Ok(unnamed(classes));
     }
     let names = text::names(file)?;
     if names.len() != classes {

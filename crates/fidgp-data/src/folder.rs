@@ -73,13 +73,24 @@ impl ImageFolder {
         counts
     }
 
+    /// The rows named, in the order named; classes stay as they are.
+    pub fn select(&self, rows: &[usize]) -> Result<Self> {
+        if let Some(row) = rows.iter().find(|&&row| row >= self.rows()) {
+            return Err(self.no_such(*row));
+        }
+        let files = rows.iter().map(|&row| self.files[row].clone()).collect();
+        let labels = rows.iter().map(|&row| self.labels[row]).collect();
+        Ok(Self { root: self.root.clone(), class_names: self.class_names.clone(), files, labels })
+    }
+
+    fn no_such(&self, row: usize) -> Error {
+        let problem = format!("picture {row} was asked for, there are {}", self.rows());
+        Error::file(&self.root, problem, "use a split that was made for this folder")
+    }
+
     /// Decodes picture `row`.
     pub fn decode(&self, row: usize) -> Result<Picture> {
-        let file = self.files.get(row).ok_or_else(|| {
-            let problem = format!("picture {row} was asked for, there are {}", self.rows());
-            Error::file(&self.root, problem, "use a split that was made for this folder")
-        })?;
-        Picture::open(file)
+        Picture::open(self.files.get(row).ok_or_else(|| self.no_such(row))?)
     }
 
     /// Decodes the pictures named into one block: shorter side to `resize`, then the middle `crop × crop`.
@@ -106,6 +117,6 @@ impl ImageFolder {
 }
 
 /// The pictures directly inside a folder, sorted.
-pub(crate) fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
     listing::files(folder, |name| EXTENSIONS.contains(&listing::extension(Path::new(name)).as_str()))
 }

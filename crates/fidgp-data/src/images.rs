@@ -154,6 +154,11 @@ impl Images {
     }
 }
 
+/// `class 0`, `class 1`, … for classes whose names are not known.
+pub fn unnamed(classes: usize) -> Vec<String> {
+    (0..classes).map(|class| format!("class {class}")).collect()
+}
+
 /// `0`, `1`, … as names for classes that have none.
 pub(crate) fn numbered(classes: usize) -> Vec<String> {
     (0..classes).map(|class| class.to_string()).collect()

@@ -49,6 +49,18 @@ impl Picture {
         (0..3).flat_map(|channel| self.rgb().iter().skip(channel).step_by(3).copied()).collect()
     }
 
+    /// The bytes as brightness, `[height, width]`: 0.299 red + 0.587 green + 0.114 blue.
+    pub fn grey(&self) -> Vec<u8> {
+        let luma = |p: &[u8]| (299 * u32::from(p[0]) + 587 * u32::from(p[1]) + 114 * u32::from(p[2]) + 500) / 1000;
+        self.rgb().chunks_exact(3).map(|pixel| luma(pixel) as u8).collect()
+    }
+
+    /// Left and right exchanged.
+    #[must_use]
+    pub fn mirrored(&self) -> Self {
+        Self(imageops::flip_horizontal(&self.0))
+    }
+
     /// Resized so that the shorter side is `side`; the longer one is cut to a whole number (bilinear, antialiased).
     pub fn resize_shorter(&self, side: u32) -> Result<Self> {
         let [width, height] = self.size();
@@ -87,6 +99,9 @@ impl Picture {
     fn resize(&self, width: f64, height: f64) -> Result<Self> {
         if self.rgb().is_empty() || width < 1.0 || height < 1.0 || width * height > MOST_PIXELS {
             return Err(self.fault(&format!("cannot become {width}×{height}"), "choose another size"));
+        }
+        if [width as u32, height as u32] == self.size() {
+            return Ok(self.clone());
         }
         Ok(Self(imageops::resize(&self.0, width as u32, height as u32, FilterType::Triangle)))
     }

@@ -61,7 +61,7 @@ fn cifar_says_where_it_went_wrong() {
     assert!(message.contains("byte 3073: label 10 of record 1 is not below 10"), "{message}");
     content[3073] = 0;
     fs::write(&file, &content).unwrap();
-    assert_eq!(read().unwrap().class_names()[4], "4"); // no names file: numbers
+    assert_eq!(read().unwrap().class_names()[4], "class 4"); // no names file
     fs::write(&file, &content[..4000]).unwrap();
     assert!(read().unwrap_err().to_string().contains("byte 3073: 4000 bytes are not whole records of 3073"));
     fs::write(&file, b"").unwrap();

@@ -101,3 +101,15 @@ proptest! {
         prop_assert!(found.height >= 1 && found.top + found.height <= height, "{:?}", found);
     }
 }
+
+#[test]
+fn a_mirror_a_selection_and_brightness() {
+    let picture = Picture::from_rgb(2, 1, vec![255, 0, 0, 7, 7, 7]).unwrap();
+    assert_eq!(picture.mirrored().rgb(), [7, 7, 7, 255, 0, 0]);
+    assert_eq!(picture.grey(), [76, 7]);
+    assert_eq!(picture.resize_shorter(1).unwrap(), picture); // the same size: not a byte changes
+    let folder = ImageFolder::open(&fixture("pictures")).unwrap();
+    let chosen = folder.select(&[3, 0]).unwrap();
+    assert_eq!((chosen.labels(), chosen.class_names().len()), (&[1, 0][..], 2));
+    assert!(folder.select(&[4]).unwrap_err().to_string().contains("picture 4 was asked for"));
+}

@@ -123,3 +123,29 @@ proptest! {
         prop_assert!(table.targets().iter().zip(back.targets()).all(|(&a, &b)| close(a, b)));
     }
 }
+
+#[test]
+fn a_table_may_have_a_heading() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.csv");
+    let read = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        fidgp_data::csv::numbers(&file).map_err(|error| error.to_string())
+    };
+    assert_eq!(read("x,y\n1,2\n3,4\n"), Ok((vec![1.0, 2.0, 3.0, 4.0], 2)));
+    assert_eq!(read("1,2\r\n3,4"), Ok((vec![1.0, 2.0, 3.0, 4.0], 2)));
+    assert!(read("x,y\n1,2\n3,?\n").unwrap_err().contains("line 3: `?` is not a number"));
+    assert!(read("x\n1\n1,2\n").unwrap_err().contains("line 3: 2 numbers, the lines above have 1"));
+    assert!(read("x\n").unwrap_err().contains("holds no numbers"));
+    assert!(read("x\ninf\n").unwrap_err().contains("line 2: `inf` is not finite"));
+}
+
+#[test]
+fn class_names_come_from_the_sets_own_files() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let names = |name: &str| fidgp_data::catalogue::class_names(&root, name).unwrap();
+    assert_eq!(names("cifar10").unwrap()[9], "thing 9");
+    assert_eq!(names("cifar100").unwrap().len(), 100);
+    assert_eq!(names("svhn"), None);
+    assert_eq!(fidgp_data::catalogue::class_names(std::path::Path::new("nowhere"), "cifar10").unwrap(), None);
+}

@@ -71,7 +71,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(config: &'a RunConfig, options: &'a BenchOptions) -> Result<Self> {
-        let signature = Signature::expected(config)?;
+        let signature = Signature::expected(config, None)?;
         let Signature::Classification { image: [c, h, w], classes, .. } = signature else {
             return Err(LabError::config("data.set", "is a table; the bench measures image classifiers"));
         };

@@ -10,6 +10,8 @@ pub mod error;
 pub mod evaluate;
 pub mod experiment;
 pub mod model;
+pub mod model_folder;
+pub mod predict;
 pub mod record;
 pub mod report;
 pub mod source;

@@ -33,11 +33,11 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// What the data set of a config has, known without reading it.
+    /// What the data set of a config has, known without reading it; a folder's classes must be counted by somebody.
     ///
     /// # Errors
-    /// When the data set is not known.
-    pub fn expected(config: &RunConfig) -> Result<Self> {
+    /// When the data set is not known, or nobody says how many classes a folder has.
+    pub fn expected(config: &RunConfig, classes: Option<usize>) -> Result<Self> {
         let images = |image: [i64; 3], classes: i64| {
             let unknown = vec![0.0; image[0] as usize];
             let statistics = ChannelStatistics { mean: unknown.clone(), sd: unknown };
@@ -56,6 +56,16 @@ impl Signature {
                     Err(LabError::config("data.name", format!("`{other}` is not known; `fidgp data` lists the sets")))
                 }
             },
+            DataConfig::Folder(folder) => {
+                let side = i64::from(folder.crop);
+                let classes = classes.or(folder.classes).ok_or_else(|| {
+                    LabError::config(
+                        "data.classes",
+                        "is missing: the folder is not read here, so say how many it holds",
+                    )
+                })?;
+                Ok(images([3, side, side], classes as i64))
+            }
         }
     }
 
@@ -128,6 +138,11 @@ impl Normalisation {
         Self { mean: self.mean.shallow_clone(), sd: self.sd.shallow_clone() }
     }
 
+    /// Mean and deviation of each channel, on the scale where 255 is 1. `[C]`, `[C]`
+    pub fn statistics(&self) -> (&Tensor, &Tensor) {
+        (&self.mean, &self.sd)
+    }
+
     /// # Shapes
     /// `[N, C, H, W]`, 0 … 255 → the same, about standard
     pub fn apply(&self, pixels: &Tensor) -> Tensor {
@@ -146,7 +161,14 @@ impl Model {
         let root = store.root();
         let (likelihood, outputs) = likelihood(&root, config.likelihood, signature)?;
         let normalisation = match signature {
-            Signature::Classification { statistics, .. } => Some(Normalisation::init(&(&root / "input"), statistics)),
+            Signature::Classification { statistics, image, .. } => {
+                let channels = image[0] as usize;
+                if statistics.mean.len() != channels {
+                    let why = format!("has {} channels, the images have {channels}", statistics.mean.len());
+                    return Err(LabError::config("normalisation", why));
+                }
+                Some(Normalisation::init(&(&root / "input"), statistics))
+            }
             Signature::Regression { .. } => None,
         };
         let zoo = zoo_network(config, signature, outputs)?;
@@ -199,6 +221,9 @@ fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Resul
                 width: *width,
             }))
         }
+        (NetworkConfig::ResnetCifar { .. }, Signature::Classification { image, .. }) if image[0] != 3 => {
+            Err(LabError::config("network.kind", "= \"resnet-cifar\" takes colour images; use \"resnet\" for these"))
+        }
         (NetworkConfig::ResnetCifar { depth }, Signature::Classification { .. }) => {
             let config = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
             Ok(fidgp_zoo::NetworkConfig::ResnetCifar(config))
@@ -215,7 +240,7 @@ fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Resul
 /// # Errors
 /// When the config's parts do not fit each other.
 pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
-    let signature = Signature::expected(config)?;
+    let signature = Signature::expected(config, None)?;
     let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config.likelihood, &signature)?;
     let geometry = zoo_network(config, &signature, outputs)?.geometry(signature.input());
     Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?)

@@ -56,7 +56,32 @@ optimiser = { kind = "sgd", learning_rate = 0.1 }
 schedule = { kind = "milestones", at = [1] }
 "#;
 
-/// Flows and noises that the two configs do not have.
+const FOLDER: &str = r#"
+name = "c"
+method = "ffgu"
+normalisation = "imagenet"
+[data]
+set = "folder"
+path = "imagenet"
+classes = 1000
+[network]
+kind = "resnet"
+depth = 18
+stem = "imagenet"
+[inducing]
+bayesianize = '{"inference": "inducing", "inducing_rows": 4, "inducing_cols": 4}'
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 2
+batch_size = 10
+optimiser = { kind = "sgd", learning_rate = 0.1 }
+[[train.groups]]
+parameters = ["fc.*"]
+weight_decay = 0.0
+"#;
+
+/// Flows and noises that the other configs do not have.
 const OTHERS: [&str; 8] = [
     "inducing.posterior={family=\"flow\", flow={kind=\"made\", hidden=4}}",
     "inducing.posterior={family=\"flow\", flow={kind=\"iaf\"}}",
@@ -99,7 +124,7 @@ fn is_in_guide(path: &str, key: &str) -> bool {
 
 #[test]
 fn every_key_is_in_the_guide() {
-    let tables = [REGRESSION, IMAGES].map(|text| resolved(text, None)).into_iter();
+    let tables = [REGRESSION, IMAGES, FOLDER].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let missing: std::collections::BTreeSet<_> = tables
         .flat_map(|table| keys(&table, ""))
@@ -112,7 +137,7 @@ fn every_key_is_in_the_guide() {
 /// The other way round: a dotted key that the guide has is one that a config has.
 #[test]
 fn the_guide_has_no_key_too_many() {
-    let tables = [REGRESSION, IMAGES].map(|text| resolved(text, None)).into_iter();
+    let tables = [REGRESSION, IMAGES, FOLDER].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let known: std::collections::BTreeSet<_> =
         tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();

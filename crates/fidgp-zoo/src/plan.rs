@@ -149,7 +149,7 @@ impl Rule {
 }
 
 /// Whether the text is the pattern with every `*` replaced by some run of characters.
-fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     text.strip_prefix(head).is_some_and(|text| {
         text.char_indices().map(|(i, _)| i).chain([text.len()]).any(|start| glob(rest, &text[start..]))

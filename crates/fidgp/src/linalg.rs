@@ -141,7 +141,9 @@ fn with_jitter(a: &Tensor, relative: f64) -> Tensor {
 fn check_square(stack: &Named) -> Result<()> {
     match stack.values.size()[..] {
         [count, n, m] if n == m && n > 0 && count as usize == stack.names.len() => Ok(()),
-        ref other => Err(Error::shape(stack.names.join(", "), other, "square matrices [L, n, n] with n ≥ 1, L of them named")),
+        ref other => {
+            Err(Error::shape(stack.names.join(", "), other, "square matrices [L, n, n] with n ≥ 1, L of them named"))
+        }
     }
 }
 
@@ -172,13 +174,7 @@ fn escalate(name: &str, matrix: &Tensor, jitter: Jitter) -> Result<Tensor> {
     if minor == 0 {
         minor = with_jitter(matrix, jitter.relative).f_linalg_cholesky_ex(false, false)?.1.int64_value(&[]);
     }
-    Err(Error::Cholesky {
-        layer: name.to_owned(),
-        minor,
-        size: matrix.size()[0],
-        tried,
-        condition: condition(matrix),
-    })
+    Err(Error::Cholesky { layer: name.to_owned(), minor, size: matrix.size()[0], tried, condition: condition(matrix) })
 }
 
 /// Ratio of the largest to the smallest absolute eigenvalue.
@@ -283,8 +279,10 @@ mod tests {
     fn the_gradient_does_not_see_the_jitter() {
         // d trace(L Lᵀ)/dA = I exactly when mean(diag) is detached; otherwise the diagonal would hold 1 + ε.
         let a = spd(3, 9).set_requires_grad(true);
-        let l =
-            cholesky(&[Named::one("a", &a)], Jitter { relative: 0.5, escalations: 0 }, Check::Now).unwrap().remove(0).get(0);
+        let l = cholesky(&[Named::one("a", &a)], Jitter { relative: 0.5, escalations: 0 }, Check::Now)
+            .unwrap()
+            .remove(0)
+            .get(0);
         l.matmul(&l.tr()).trace().backward();
         assert!((a.grad() - Tensor::eye(3, (Kind::Double, Device::Cpu))).abs().max().double_value(&[]) < 1e-12);
     }

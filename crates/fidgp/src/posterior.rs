@@ -285,8 +285,7 @@ pub(crate) fn draw_alike(
     } else {
         let flow = StackedFlow::new(&flows)?;
         let v0 = &mean + &sd * &epsilon;
-        let Flowed { value, log_det } =
-            if training { flow.advance_and_forward(&v0) } else { flow.forward(&v0, None) };
+        let Flowed { value, log_det } = if training { flow.advance_and_forward(&v0) } else { flow.forward(&v0, None) };
         // log q0(v0) − log|det J| − log N(v; 0, I); the constants of both densities cancel
         let densities = sum_matrices(&((value.square() - epsilon.square()) * 0.5 - sd.log()));
         let kl = densities - log_det.sum_dim_intlist(-1, false, log_det.kind());

@@ -14,9 +14,11 @@ use crate::{Error, Key, Result};
 pub struct Draws<'a> {
     network: &'a dyn Network,
     factors: Factors,
-    key: Key,
+    key: Option<Key>,
     /// K; 1 for a network without Bayesian weights.
     pub count: u64,
+    /// The number of the first batch: noise on outputs is numbered from it, when a set is predicted in several parts.
+    pub first_batch: u64,
 }
 
 impl<'a> Draws<'a> {
@@ -32,7 +34,15 @@ impl<'a> Draws<'a> {
         let count = if weights.is_empty() { 1 } else { count };
         let factors = Factors::of(&weights, Check::Now)?;
         tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?)))?;
-        Ok(Self { network, factors, key, count })
+        Ok(Self { network, factors, key: Some(key), count, first_batch: 0 })
+    }
+
+    /// No draw: one pass with every weight at its posterior mean.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn at_mean(network: &'a dyn Network) -> Result<Self> {
+        Ok(Self { key: None, ..Self::new(network, 1, Key::new(0))? })
     }
 
     /// Outputs of draw k for every batch, in evaluation mode and without gradients.
@@ -41,10 +51,16 @@ impl<'a> Draws<'a> {
     /// When a batch does not fit the network.
     pub fn outputs(&self, k: u64, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
         tch::no_grad(|| {
-            let key = self.key.at(k);
-            let mut pass = Pass::draw(&self.network.inducing(), &self.factors, Mode::Eval, key)?;
+            let key = self.key.map(|key| key.at(k));
+            let weights = self.network.inducing();
+            let mut pass = match key {
+                Some(key) => Pass::draw(&weights, &self.factors, Mode::Eval, key)?,
+                None => Pass::mean(&weights, &self.factors, Mode::Eval)?,
+            };
             for (index, batch) in batches.iter().enumerate() {
-                pass.set_noise(key.at(index as u64));
+                if let Some(key) = key {
+                    pass.set_noise(key.at(self.first_batch + index as u64));
+                }
                 each(index, self.network.forward(batch, &mut pass)?)?;
             }
             Ok(())

@@ -183,11 +183,7 @@ struct Side {
 }
 
 impl Side {
-    fn of(
-        priors: &[&KroneckerPrior],
-        label: &'static str,
-        part: fn(&KroneckerPrior) -> (&Tensor, &Tensor),
-    ) -> Self {
+    fn of(priors: &[&KroneckerPrior], label: &'static str, part: fn(&KroneckerPrior) -> (&Tensor, &Tensor)) -> Self {
         let stack = |tensors: Vec<&Tensor>| match tensors[..] {
             [one] => one.unsqueeze(0), // no copy
             _ => Tensor::stack(&tensors, 0),
@@ -359,10 +355,10 @@ impl PriorFactors {
             d_row: of(&self.d_row),
             d_col: of(&self.d_col),
             jitter: self.jitter,
-            grams: self.grams.as_ref().map(|grams| GramFactors {
-                z_row_chol: of(&grams.z_row_chol),
-                z_col_chol: of(&grams.z_col_chol),
-            }),
+            grams: self
+                .grams
+                .as_ref()
+                .map(|grams| GramFactors { z_row_chol: of(&grams.z_row_chol), z_col_chol: of(&grams.z_col_chol) }),
         }
     }
 

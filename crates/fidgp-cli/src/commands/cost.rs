@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use fidgp_lab::config;
 use fidgp_lab::model::{self, Counting};
-use fidgp_lab::{LabError, config};
 
 use super::Outcome;
 use crate::args::Cost;
@@ -12,11 +12,10 @@ pub fn run(arguments: &Cost) -> Outcome {
     let config = config::read(&arguments.config, &arguments.overrides)?;
     let counting = if arguments.compat { Counting::Compat } else { Counting::Ours };
     let cost = model::cost(&config, counting)?;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&cost).map_err(|error| LabError::config("--json", error.to_string()))?
+    if arguments.json {
+        super::print_json(&cost)?;
     } else {
-        cost.to_string()
-    };
-    super::print(&format!("{text}\n"))?;
+        super::print(&format!("{cost}\n"))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use fidgp_data::catalogue;
-use fidgp_lab::LabError;
 
 use super::Outcome;
 use crate::args::{Data, DataAction};
@@ -14,9 +13,7 @@ pub fn run(arguments: &Data) -> Outcome {
         Some(DataAction::Check { path, json }) => {
             let summary = fidgp_data::detect(path)?;
             if *json {
-                let text = serde_json::to_string_pretty(&summary)
-                    .map_err(|error| LabError::config("--json", error.to_string()))?;
-                super::print(&(text + "\n"))?;
+                super::print_json(&summary)?;
             } else {
                 super::print(&format!("{summary}\n"))?;
             }

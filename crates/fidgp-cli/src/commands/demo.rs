@@ -32,7 +32,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         stop: super::stop_on_interrupt(),
         command: Some(format!("fidgp demo --seed {}", arguments.seed)),
     };
-    let mut bar = EpochBar::new(config.train.epochs);
+    let mut bar = EpochBar::new(&config);
     let results = experiment::run(&config, &setting, &mut bar)?;
     drop(bar);
     super::print_metrics(&results)?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use fidgp_lab::experiment::{self, CONFIG_FILE, Setting};
-use fidgp_lab::{LabError, config, device};
+use fidgp_lab::{config, device};
 
 use super::Outcome;
 use super::train::{command_line, data_root, threads_for};
@@ -27,8 +27,7 @@ pub fn run(arguments: &Eval) -> Outcome {
     };
     let results = experiment::evaluate(&config, &setting)?;
     if arguments.json {
-        let text = serde_json::to_string_pretty(&results);
-        super::print(&format!("{}\n", text.map_err(|error| LabError::config("--json", error.to_string()))?))?;
+        super::print_json(&results)?;
     } else {
         super::print_metrics(&results)?;
     }

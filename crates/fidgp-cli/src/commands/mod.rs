@@ -6,9 +6,12 @@ pub mod data;
 pub mod demo;
 pub mod doctor;
 pub mod eval;
+pub mod export;
+pub mod predict;
 pub mod report;
 pub mod train;
 pub mod verify;
+pub mod wrap;
 
 use std::io::Write;
 use std::path::Path;
@@ -50,6 +53,12 @@ fn print(text: &str) -> Result<(), LabError> {
         }
         _ => Ok(()),
     }
+}
+
+/// A value as JSON on standard output.
+fn print_json(value: &impl serde::Serialize) -> Result<(), LabError> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| LabError::config("--json", error.to_string()))?;
+    print(&(text + "\n"))
 }
 
 /// Prints the metrics of a run, with standard errors where there are several splits.

@@ -29,7 +29,9 @@ pub fn run(arguments: &Train) -> Outcome {
     };
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
-        DataConfig::Synthetic1d { .. } | DataConfig::Images { .. } => Box::new(EpochBar::new(config.train.epochs)),
+        DataConfig::Synthetic1d { .. } | DataConfig::Images { .. } | DataConfig::Folder(_) => {
+            Box::new(EpochBar::new(&config))
+        }
     };
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);
@@ -64,7 +66,9 @@ pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<Path
     match (given, &config.data) {
         (Some(path), _) => Ok(path.to_owned()),
         (None, DataConfig::Synthetic1d { .. }) => Ok(PathBuf::from("data")),
-        (None, DataConfig::Uci { .. } | DataConfig::Images { .. }) => Ok(fidgp_data::catalogue::data_root()?),
+        // an absolute path needs no root
+        (None, DataConfig::Folder(folder)) if folder.path.is_absolute() => Ok(folder.path.clone()),
+        (None, _) => Ok(fidgp_data::catalogue::data_root()?),
     }
 }
 

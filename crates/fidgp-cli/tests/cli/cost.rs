@@ -20,6 +20,43 @@ fn plans_of_the_paper_have_its_parameters() {
         let sizes = [format!("inducing.inducing_rows={size}"), format!("inducing.inducing_cols={size}")];
         assert_eq!(parameters("cifar100-fidgp-all", &[&sizes[0], &sizes[1]]), count, "M = {size}");
     }
+    assert_eq!(parameters("imagenet-deterministic", &[]), 11_689_512);
+    assert_eq!(parameters("imagenet-fidgp-all", &[]), 5_615_165);
+    assert_eq!(parameters("imagenet-fidgp-four", &[]), 8_477_548);
+    // FFG-U: FiD-GP less R + C of every layer's scales and less 7,504 of the flow of each of its 20 convolutions
+    assert_eq!(parameters("imagenet-ffgu", &[]), 5_615_165 - 20 * (256 + 7_504) - 228);
+}
+
+/// bayesianize's own JSON in place of our settings: 128×128 everywhere and 100×128 at the end is the FFG-U of our config.
+#[test]
+fn a_bayesianize_config_is_taken_unchanged() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/cifar100-ffgu.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (start, end) = (text.find("[inducing]").unwrap(), text.find("[likelihood]").unwrap());
+    let place = Place::new();
+    place.write("run.toml", &format!("{}[inducing]\nbayesianize = \"plan.json\"\n{}", &text[..start], &text[end..]));
+    place.fidgp(&["cost", "run.toml"]).ends(2).says(&["inducing.bayesianize", "plan.json"]);
+    let plan = r#"{"inference": {"Conv2d": {"inference": "inducing", "inducing_rows": 128, "inducing_cols": 128},
+        "Linear": {"inference": "inducing", "inducing_rows": 100, "inducing_cols": 128}}, "q_inducing": "diagonal",
+        "whitened_u": true, "max_lamda": 0.03, "max_sd_u": 0.1, "prior_sd": 1.0, "sqrt_width_scaling": true}"#;
+    place.write("plan.json", plan);
+    let said = place.fidgp(&["cost", "run.toml", "--compat", "--json"]).ends(0);
+    let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["parameters"], 5_354_377);
+    let both = ["cost", "run.toml", "--set", "inducing.inducing_rows=3"];
+    place.fidgp(&both).ends(2).says(&["stands alone", "inducing.inducing_rows"]);
+    place.write("plan.json", &plan.replace("max_sd_u", "max_sd"));
+    place.fidgp(&["cost", "run.toml"]).ends(2).says(&["inducing.bayesianize", "max_sd"]);
+}
+
+/// A folder is not read for its cost: the config must say how many classes there are.
+#[test]
+fn a_folder_without_a_class_count_has_no_cost() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/imagenet-fidgp-all.toml");
+    let text = std::fs::read_to_string(path).unwrap().replace("classes = 1000\n", "");
+    let place = Place::new();
+    place.write("unknown.toml", &text);
+    place.fidgp(&["cost", "unknown.toml"]).ends(2).says(&["data.classes", "say how many"]);
 }
 
 #[test]

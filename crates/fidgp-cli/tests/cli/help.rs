@@ -3,7 +3,21 @@ use crate::Place;
 #[test]
 fn every_command_explains_itself() {
     let place = Place::new();
-    for command in ["", "demo", "train", "eval", "report", "cost", "verify", "data", "data check", "doctor"] {
+    for command in [
+        "",
+        "demo",
+        "train",
+        "eval",
+        "predict",
+        "wrap",
+        "export",
+        "report",
+        "cost",
+        "verify",
+        "data",
+        "data check",
+        "doctor",
+    ] {
         let words: Vec<_> = command.split_whitespace().chain(["--help"]).collect();
         let said = place.fidgp(&words).ends(0);
         let name = format!("help_{}", if command.is_empty() { "fidgp".to_owned() } else { command.replace(' ', "_") });

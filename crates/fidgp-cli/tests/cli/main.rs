@@ -2,12 +2,15 @@
 
 mod commands;
 mod cost;
+mod deploy;
 mod eval;
+mod folder;
 mod help;
 mod mishap;
 mod misuse;
 mod resume;
 mod training;
+mod wrap;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,6 +88,7 @@ impl Place {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fidgp"));
         command.args(words).current_dir(self.0.path()).env("NO_COLOR", "1");
+        command.env("OMP_WAIT_POLICY", "passive"); // tests run side by side: threads that wait must not spin
         for name in ["FIDGP_DATA", "FIDGP_LOG", "COLUMNS"] {
             command.env_remove(name);
         }
@@ -131,4 +135,9 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 fn json(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&fs::read(path).expect("a readable file")).expect("JSON")
+}
+
+/// Real images kept with the tests.
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }

@@ -2,7 +2,7 @@
 
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
-use fidgp_zoo::LayerPlan;
+use fidgp_zoo::{LayerPlan, RuleSlot};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -10,15 +10,25 @@ use super::read::explain;
 use crate::error::{LabError, Result};
 
 /// The `[inducing]` section: the settings of [`InducingConfig`], `layers` (patterns, default all) and `[[inducing.rules]]`,
-/// each with its own `layers` and the settings that differ there.
+/// each with its own `layers` and the settings that differ there; or a config of bayesianize in place of all that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Table", into = "Table")]
-pub struct InducingPlan {
+pub enum InducingPlan {
+    /// Settings and rules.
+    Settings(Box<Settings>),
+    /// A config of bayesianize, as it was read, and its plan.
+    Bayesianize(String, LayerPlan),
+}
+
+/// Settings for all layers, and rules for some.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
     layers: Vec<String>,
     base: InducingConfig,
     rules: Vec<Rule>,
 }
 
+/// Settings that differ for some layers.
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
     layers: Vec<String>,
@@ -29,24 +39,38 @@ struct Rule {
 impl InducingPlan {
     /// Whether every layer has the diagonal posterior of FFG-U.
     pub(super) fn is_ffgu(&self) -> bool {
-        self.configs().all(|config| config.posterior == PosteriorConfig::Diagonal)
-    }
-
-    fn configs(&self) -> impl Iterator<Item = &InducingConfig> {
-        std::iter::once(&self.base).chain(self.rules.iter().map(|rule| &rule.config))
+        self.layer_plan().rules().iter().all(|rule| match &rule.slot {
+            RuleSlot::Inducing(config) => config.posterior == PosteriorConfig::Diagonal,
+            RuleSlot::Dense | RuleSlot::Size(_) => true,
+        })
     }
 
     /// The plan for a network: later rules win.
     pub(super) fn layer_plan(&self) -> LayerPlan {
+        let settings = match self {
+            Self::Settings(settings) => settings,
+            Self::Bayesianize(_, plan) => return plan.clone(),
+        };
         let mut plan = LayerPlan::dense();
-        let rules = self.rules.iter().map(|rule| (&rule.layers, &rule.config));
-        for (layers, config) in std::iter::once((&self.layers, &self.base)).chain(rules) {
+        let rules = settings.rules.iter().map(|rule| (&rule.layers, &rule.config));
+        for (layers, config) in std::iter::once((&settings.layers, &settings.base)).chain(rules) {
             for pattern in layers {
                 plan = plan.inducing(pattern, config.clone());
             }
         }
         plan
     }
+}
+
+/// The plan of a bayesianize config, which has everything in itself.
+fn bayesianize(json: Value, others: &Table) -> Result<InducingPlan> {
+    let wrong = |why: String| LabError::config("inducing.bayesianize", why);
+    if let Some(other) = others.keys().next() {
+        return Err(wrong(format!("stands alone, but `inducing.{other}` is set too; say it in that file")));
+    }
+    let Value::String(json) = json else { return Err(wrong("must name a JSON file".to_owned())) };
+    let plan = LayerPlan::from_bayesianize(&json).map_err(|error| wrong(format!("is wrong: {error}")))?;
+    Ok(InducingPlan::Bayesianize(json, plan))
 }
 
 /// Takes the patterns out of a section.
@@ -70,6 +94,9 @@ impl TryFrom<Table> for InducingPlan {
     type Error = LabError;
 
     fn try_from(mut table: Table) -> Result<Self> {
+        if let Some(json) = table.remove("bayesianize") {
+            return bayesianize(json, &table);
+        }
         let layers = take_layers(&mut table, "inducing")?.unwrap_or_else(|| vec!["*".to_owned()]);
         let rules = match table.remove("rules") {
             None => Vec::new(),
@@ -86,12 +113,18 @@ impl TryFrom<Table> for InducingPlan {
             Ok(Rule { layers, changes, config: config_of(merged, "inducing.rules")? })
         };
         let rules = rules.into_iter().map(parse_rule).collect::<Result<_>>()?;
-        Ok(Self { layers, base: config_of(table, "inducing")?, rules })
+        Ok(Self::Settings(Box::new(Settings { layers, base: config_of(table, "inducing")?, rules })))
     }
 }
 
 impl From<InducingPlan> for Table {
     fn from(plan: InducingPlan) -> Self {
+        let plan = match plan {
+            InducingPlan::Settings(plan) => *plan,
+            InducingPlan::Bayesianize(json, _) => {
+                return Self::from_iter([("bayesianize".to_owned(), Value::String(json))]);
+            }
+        };
         let patterns = |layers: Vec<String>| Value::Array(layers.into_iter().map(Value::String).collect());
         let mut table = Self::try_from(plan.base).expect("every setting has a TOML form");
         table.insert("layers".to_owned(), patterns(plan.layers));

@@ -1,8 +1,10 @@
 //! What a run is: one TOML file, read strictly, checked, and written back whole beside the results.
 
+mod data;
 mod inducing;
 mod read;
 
+pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, imagenet};
 pub use inducing::InducingPlan;
 pub use read::{Override, parse, read};
 
@@ -11,8 +13,7 @@ use fidgp_zoo::{Activation, Depth, LayerPlan, Stem};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
-use crate::source::Augment;
-use crate::train::{OptimiserConfig, ScheduleConfig};
+use crate::train::{GroupConfig, OptimiserConfig, ScheduleConfig};
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct RunConfig {
     /// Everything random follows from it.
     #[serde(default)]
     pub seed: u64,
+    /// What images are normalised with: by default the training images' own statistics, for folders ImageNet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normalisation: Option<NormaliseConfig>,
     /// The data.
     pub data: DataConfig,
     /// The network.
@@ -63,55 +67,6 @@ impl Method {
             Self::Deterministic => "deterministic",
             Self::Ffgu => "ffgu",
             Self::Fidgp => "fidgp",
-        }
-    }
-}
-
-/// The data sets there are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "set", deny_unknown_fields)]
-pub enum DataConfig {
-    /// `x ~ U[.5,.8] ∪ U[1.2,1.6]`, `y ~ N(cos(4x+.8), .01)`, drawn with the run's seed.
-    #[serde(rename = "synthetic-1d")]
-    Synthetic1d {
-        /// Training points.
-        train: usize,
-        /// Validation points.
-        validation: usize,
-        /// Test points.
-        test: usize,
-    },
-    /// A UCI regression set with its standard splits, under `<data root>/uci/<name>`.
-    Uci {
-        /// boston, concrete, energy, kin8nm, naval, power, protein, wine or yacht.
-        name: String,
-        /// The part of the training split that is held out for validation; 0 trains on all of it.
-        #[serde(default)]
-        validation_fraction: f64,
-    },
-    /// A labelled image set that fits into memory, from the data root.
-    Images {
-        /// cifar10, cifar100, svhn, mnist, fashion-mnist or notmnist.
-        name: String,
-        /// The part of the training set that is held out for validation, the same share of every class.
-        #[serde(default)]
-        validation_fraction: f64,
-        /// What is done to training images.
-        #[serde(default)]
-        augment: Augment,
-        /// Use only so many training images (the first of every class), for quick trials.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        limit: Option<usize>,
-    },
-}
-
-impl DataConfig {
-    /// As it stands in results.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
-            Self::Uci { name, .. } => format!("uci/{name}"),
-            Self::Images { name, .. } => name.clone(),
         }
     }
 }
@@ -158,12 +113,15 @@ pub struct StartConfig {
     /// best fit of the inducing rank.
     pub weights: std::path::PathBuf,
     /// Training images whose BatchNorm statistics replace the stored ones, which truncation has made stale; 0 keeps them.
-    #[serde(default = "statistics_images")]
+    #[serde(default = "StartConfig::default_images")]
     pub statistics_images: usize,
 }
 
-fn statistics_images() -> usize {
-    5000
+impl StartConfig {
+    /// Training images for the BatchNorm statistics, where nothing is said.
+    pub fn default_images() -> usize {
+        5000
+    }
 }
 
 /// The likelihoods there are.
@@ -193,6 +151,9 @@ pub struct TrainConfig {
     pub batch_size: usize,
     /// The optimiser.
     pub optimiser: OptimiserConfig,
+    /// Parameters with a learning rate or decay of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupConfig>,
     /// The learning rate over time.
     #[serde(default = "constant")]
     pub schedule: ScheduleConfig,
@@ -321,9 +282,19 @@ impl RunConfig {
             }
             smallest = smallest.min(train);
         }
-        if self.start.is_some() && !matches!(self.data, DataConfig::Images { .. }) {
-            return Err(LabError::config("start", "is for image networks only"));
+        if let DataConfig::Folder(folder) = &self.data {
+            folder.check()?;
+            if matches!(self.normalisation, Some(NormaliseConfig::Named(NamedNormalisation::Data))) {
+                let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
+                return Err(LabError::config("normalisation", why));
+            }
         }
+        for (section, given) in [("start", self.start.is_some()), ("normalisation", self.normalisation.is_some())] {
+            if given && !self.data.has_images() {
+                return Err(LabError::config(section, "is for image networks only"));
+            }
+        }
+        self.normalisation.as_ref().map_or(Ok(()), NormaliseConfig::check)?;
         let normalised = !matches!(self.network, NetworkConfig::Mlp { batch_norm: false, .. });
         if normalised && smallest < 2 {
             return Err(LabError::config(
@@ -353,17 +324,13 @@ impl RunConfig {
     }
 
     fn check_selection(&self) -> Result<()> {
-        let without_validation = match &self.data {
-            DataConfig::Synthetic1d { validation, .. } => *validation == 0,
-            DataConfig::Uci { validation_fraction, .. } | DataConfig::Images { validation_fraction, .. } => {
-                if !(0.0..1.0).contains(validation_fraction) {
-                    return Err(LabError::config(
-                        "data.validation_fraction",
-                        format!("{validation_fraction} must lie in [0, 1)"),
-                    ));
-                }
-                *validation_fraction == 0.0
-            }
+        let fraction = self.data.validation_fraction();
+        if let Some(fraction) = fraction.filter(|fraction| !(0.0..1.0).contains(fraction)) {
+            return Err(LabError::config("data.validation_fraction", format!("{fraction} must lie in [0, 1)")));
+        }
+        let without_validation = match self.data {
+            DataConfig::Synthetic1d { validation, .. } => validation == 0,
+            _ => fraction == Some(0.0),
         };
         if self.train.select == Select::Best && (without_validation || self.train.validate_every == 0) {
             return Err(LabError::config(
@@ -376,10 +343,9 @@ impl RunConfig {
 
     /// The type in which large products are computed on a device; `None` for f32.
     pub fn compute(&self, device: tch::Device) -> Option<tch::Kind> {
-        let images = matches!(self.data, DataConfig::Images { .. });
         match self.train.precision {
             Precision::Bf16 => Some(tch::Kind::BFloat16),
-            Precision::Auto if images && device.is_cuda() => Some(tch::Kind::BFloat16),
+            Precision::Auto if self.data.has_images() && device.is_cuda() => Some(tch::Kind::BFloat16),
             _ => None,
         }
     }

@@ -57,6 +57,7 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
         set(&mut table, &change.key, change.value.clone())?;
     }
     fit_to_method(&mut table, !method.is_empty());
+    take_in_bayesianize(&mut table)?;
     let config: RunConfig = Value::Table(table)
         .try_into()
         .map_err(|error: toml::de::Error| on_its_line(explain(&error, ""), text, overrides))?;
@@ -77,6 +78,17 @@ fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
     }
 }
 
+/// Puts the text of a bayesianize file in place of its name, so that the resolved config needs no other file.
+fn take_in_bayesianize(table: &mut Table) -> Result<()> {
+    let named = table.get_mut("inducing").and_then(|inducing| inducing.get_mut("bayesianize"));
+    let Some(Value::String(file)) = named else { return Ok(()) };
+    if !file.trim_start().starts_with('{') {
+        let why = |error: std::io::Error| LabError::config("inducing.bayesianize", format!("`{file}`: {error}"));
+        *file = std::fs::read_to_string(&*file).map_err(why)?;
+    }
+    Ok(())
+}
+
 /// What the method says about the `[inducing]` section: FFG-U is the diagonal family, which need not be written twice;
 /// and a config for a Bayesian method serves the deterministic one with `--set method=deterministic`.
 fn fit_to_method(table: &mut Table, overridden: bool) {
@@ -85,7 +97,7 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
         table.remove("inducing");
     }
     let Some(Value::Table(inducing)) = table.get_mut("inducing") else { return };
-    if method == "ffgu" {
+    if method == "ffgu" && !inducing.contains_key("bayesianize") {
         let diagonal = Table::from_iter([("family".to_owned(), Value::String("diagonal".to_owned()))]);
         inducing.entry("posterior").or_insert(Value::Table(diagonal));
     }

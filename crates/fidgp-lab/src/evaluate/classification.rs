@@ -1,13 +1,12 @@
 //! Metrics of a classification.
 
-use fidgp::Key;
 use fidgp::predict::{self, Classified, Draws};
 use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
-use crate::model::Model;
 use crate::record::{Classification, MetricNotes, Metrics};
+use crate::source::Chunks;
 
 /// Bins of the calibration errors.
 pub const BINS: usize = 15;
@@ -25,13 +24,35 @@ pub struct Evaluation {
     pub figure: Classification,
 }
 
-/// Classifies batches with K draws and measures the result.
+/// Classifies a set part by part and measures the result; memory does not grow with K, nor with a set on disk.
 ///
 /// # Errors
-/// When a batch does not fit the network or a probability is not finite.
-pub fn classify(model: &Model, batches: &[Tensor], labels: &Tensor, draws: u64, key: Key) -> Result<Evaluation> {
-    let draws = Draws::new(model.network.as_ref(), draws, key)?;
-    let classified = predict::classify(&draws, batches, Some(labels))?;
+/// When an image cannot be read, does not fit the network, or a probability is not finite.
+pub fn classify(mut draws: Draws, chunks: Chunks) -> Result<Evaluation> {
+    let (mut parts, mut labels) = (Vec::new(), Vec::new());
+    for chunk in chunks {
+        let (batches, truth) = chunk?;
+        parts.push(predict::classify(&draws, &batches, Some(&truth))?);
+        labels.push(truth);
+        draws.first_batch += batches.len() as u64;
+    }
+    measure(joined(&parts)?, &Tensor::cat(&labels, 0))
+}
+
+/// Several parts of a set as one.
+fn joined(parts: &[Classified]) -> Result<Classified> {
+    let join = |part: fn(&Classified) -> &Tensor| Tensor::f_cat(&parts.iter().map(part).collect::<Vec<_>>(), 0);
+    let mean_nll: Vec<_> = parts.iter().filter_map(|part| part.mean_nll.as_ref()).collect();
+    Ok(Classified {
+        probs: join(|part| &part.probs)?,
+        total: join(|part| &part.total)?,
+        aleatoric: join(|part| &part.aleatoric)?,
+        epistemic: join(|part| &part.epistemic)?,
+        mean_nll: if mean_nll.is_empty() { None } else { Some(Tensor::f_cat(&mean_nll, 0)?) },
+    })
+}
+
+fn measure(classified: Classified, labels: &Tensor) -> Result<Evaluation> {
     let classes = classified.probs.size()[1] as usize;
     let probs = normalised(&classified.probs)?;
     let labels: Vec<usize> =

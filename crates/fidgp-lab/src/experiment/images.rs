@@ -3,76 +3,44 @@
 use std::time::Instant;
 
 use fidgp::Key;
-use fidgp_data::{Images, Part, catalogue, split};
+use fidgp::predict::Draws;
 use fidgp_metrics::names;
 
+use super::sets::{Set, Sets, Use};
 use super::{Logged, Setting, blank_results};
-use crate::config::{DataConfig, RunConfig};
-use crate::error::{LabError, Result};
+use crate::config::RunConfig;
+use crate::error::Result;
 use crate::evaluate;
-use crate::model::{Model, Signature};
+use crate::model::Model;
 use crate::record::{Figure, Results, Time};
-use crate::source::{Augment, ImageSource};
+use crate::source::ImageSet;
 use crate::train::{Fit, Watch};
 
-/// Training, validation and test images of a config.
-pub struct Sets {
-    /// For fitting.
-    pub train: Images,
-    /// For choosing; empty without a validation fraction.
-    pub validation: Option<Images>,
-    /// For reporting.
-    pub test: Images,
-}
-
-/// Reads the images a config names and holds out its validation part.
-///
-/// # Errors
-/// When a file is missing or broken; the message names it.
-pub fn read(config: &RunConfig, setting: &Setting) -> Result<Sets> {
-    let DataConfig::Images { name, validation_fraction, limit, .. } = &config.data else {
-        return Err(LabError::config("data.set", "must be \"images\""));
-    };
-    let all = catalogue::images(&setting.data_root, name, Part::Train)?;
-    let test = catalogue::images(&setting.data_root, name, Part::Test)?;
-    // The validation images depend on the data alone, not on the run's seed: all runs choose on the same ones.
-    let holdout = split::stratified(all.labels(), *validation_fraction, 0)?;
-    let validation = if holdout.validation.is_empty() { None } else { Some(all.select(&holdout.validation)?) };
-    let kept = limit.unwrap_or(usize::MAX).min(holdout.train.len());
-    Ok(Sets { train: all.select(&holdout.train[..kept])?, validation, test })
-}
-
-/// The signature of a network for these images.
-pub fn signature(images: &Images) -> Signature {
-    Signature::Classification {
-        image: images.size().map(|size| size as i64),
-        classes: images.class_names().len() as i64,
-        statistics: images.channel_statistics(),
-    }
-}
-
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Results> {
-    let sets = read(config, setting)?;
-    let model = Model::init(config, &signature(&sets.train), setting.device)?;
-    let DataConfig::Images { augment, .. } = config.data else { unreachable!("read has checked it") };
-    let train = source(&model, &sets.train, augment, setting)?;
-    if let Some(begin) = config.start.as_ref().filter(|_| !setting.resume) {
-        let statistics = source(&model, &sets.train, Augment::None, setting)?;
-        super::start::run(begin, &model, &statistics, config.predict.batch_size)?;
+    let sets = Sets::read(config, &setting.data_root)?;
+    if setting.resume {
+        super::same_classes(&setting.run, sets.train.classes())?;
     }
-    super::open_folder(config, setting)?;
-    let validation =
-        sets.validation.as_ref().map(|images| source(&model, images, Augment::None, setting)).transpose()?;
+    let signature = sets.train.signature(config);
+    let model = Model::init(config, &signature, setting.device)?;
+    let train = sets.train.source(config, &model, Use::Training, setting.device)?;
+    if config.start.is_some() && !setting.resume {
+        super::start::run(config, &model, &signature, train.as_ref())?;
+    }
+    super::open_folder(config, setting, &model)?;
+    super::write_classes(&setting.run, sets.train.classes())?;
+    let measured = |set: &Set| set.source(config, &model, Use::Measuring, setting.device);
+    let validation = sets.validation.as_ref().map(measured).transpose()?;
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };
-        let evaluation = classify(config, model, set, config.predict.validation_draws)?;
+        let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;
         Ok(evaluation.metrics.get(names::CLS_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
     let fit = Fit {
         model: &model,
         config: &config.train,
         seed: config.seed,
-        source: &train,
+        source: train.as_ref(),
         validate: validation.is_some().then_some(&validate),
         run: Some(setting.run.clone()),
         compute: config.compute(setting.device),
@@ -86,9 +54,10 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 
 /// Measures the network that a run has trained.
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
-    let sets = read(config, setting)?;
-    let model = Model::init(config, &signature(&sets.train), setting.device)?;
-    super::restore(config, setting, &model)?;
+    let sets = Sets::read(config, &setting.data_root)?;
+    super::same_classes(&setting.run, sets.train.classes())?;
+    let model = Model::init(config, &sets.train.signature(config), setting.device)?;
+    super::restore(config, &setting.run, &model)?;
     assess(config, setting, &model, &sets)
 }
 
@@ -108,17 +77,13 @@ fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> 
     Ok(results)
 }
 
-fn source(model: &Model, images: &Images, augment: Augment, setting: &Setting) -> Result<ImageSource> {
-    let normalisation = model.normalisation.as_ref();
-    let normalisation = normalisation.ok_or_else(|| LabError::config("network", "has no normalisation"))?;
-    Ok(ImageSource::new(images, augment, normalisation, setting.device))
+fn measure(config: &RunConfig, setting: &Setting, model: &Model, set: &Set) -> Result<evaluate::Evaluation> {
+    let set = set.source(config, model, Use::Measuring, setting.device)?;
+    classify(config, model, set.as_ref(), config.predict.draws)
 }
 
-fn measure(config: &RunConfig, setting: &Setting, model: &Model, images: &Images) -> Result<evaluate::Evaluation> {
-    classify(config, model, &source(model, images, Augment::None, setting)?, config.predict.draws)
-}
-
-fn classify(config: &RunConfig, model: &Model, set: &ImageSource, draws: u64) -> Result<evaluate::Evaluation> {
+/// Classifies a set with K draws.
+pub fn classify(config: &RunConfig, model: &Model, set: &dyn ImageSet, draws: u64) -> Result<evaluate::Evaluation> {
     let key = Key::new(config.seed).fold("predict");
-    evaluate::classify(model, &set.batches(config.predict.batch_size), &set.labels, draws, key)
+    evaluate::classify(Draws::new(model.network.as_ref(), draws, key)?, set.chunks(config.predict.batch_size))
 }

@@ -1,9 +1,13 @@
 //! Whole runs: data, model, training, evaluation and record for each kind of data.
 
 mod images;
+mod sets;
 mod start;
 mod synthetic;
 mod uci;
+mod wrap;
+
+pub use wrap::{Stage, WrapReport, wrap};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -18,6 +22,9 @@ use crate::train::{Outcome, Watch, checkpoint};
 
 /// The file with the resolved config in a run folder.
 pub const CONFIG_FILE: &str = "run.toml";
+
+/// The file with the names of the classes in a run folder.
+pub const CLASSES_FILE: &str = "classes.json";
 
 /// What a run is given beside its config.
 pub struct Setting<'a> {
@@ -51,7 +58,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => uci::run(config, setting, watch)?,
-        DataConfig::Images { .. } => images::run(config, setting, watch)?,
+        DataConfig::Images { .. } | DataConfig::Folder(_) => images::run(config, setting, watch)?,
     };
     results.write(&setting.run.join(crate::record::RESULTS_FILE))?;
     Ok(results)
@@ -65,7 +72,7 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     config.check()?;
     match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::evaluate(config, setting),
-        DataConfig::Images { .. } => images::evaluate(config, setting),
+        DataConfig::Images { .. } | DataConfig::Folder(_) => images::evaluate(config, setting),
         DataConfig::Uci { .. } => Err(LabError::config(
             "data.set",
             "= \"uci\" keeps no weights of its splits; their metrics are in results.json",
@@ -74,10 +81,13 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
 }
 
 /// Puts the weights that a run chose into its model.
-fn restore(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
-    let best = checkpoint::best(&setting.run);
+///
+/// # Errors
+/// When there is no whole checkpoint, or it belongs to another network.
+pub fn restore(config: &RunConfig, run: &Path, model: &Model) -> Result<()> {
+    let best = checkpoint::best(run);
     let chosen = config.train.select == Select::Best && best.exists();
-    let path = if chosen { best } else { checkpoint::last(&setting.run) };
+    let path = if chosen { best } else { checkpoint::last(run) };
     checkpoint::restore(&path, &checkpoint::load(&path)?, &model.store)
 }
 
@@ -92,17 +102,54 @@ fn refuse_to_mix(setting: &Setting) -> Result<()> {
 
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
 /// a run that cannot begin changes nothing on disk.
-fn open_folder(config: &RunConfig, setting: &Setting) -> Result<()> {
+fn open_folder(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
+    let variables = checkpoint::variables(&model.store);
+    let trained = variables.iter().filter(|(_, tensor)| tensor.requires_grad()).map(|(name, _)| name.as_str());
+    config.train.groups.iter().try_for_each(|group| group.check(&trained))?;
     if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
     Ok(write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?)
 }
 
+/// Writes the names of the classes into a run folder, for those who use the network without the data.
+fn write_classes(run: &Path, classes: &[String]) -> Result<()> {
+    let path = run.join(CLASSES_FILE);
+    let text = serde_json::to_string_pretty(classes).map_err(|error| LabError::file(&path, &error))?;
+    Ok(write_atomically(&path, (text + "\n").as_bytes())?)
+}
+
+/// The names of the classes that a run folder has, if it has them.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_classes(run: &Path) -> Result<Option<Vec<String>>> {
+    let path = run.join(CLASSES_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
+    serde_json::from_slice(&text).map(Some).map_err(|error| LabError::file(&path, &error))
+}
+
+/// Refuses to go on with (or measure) a run on data whose classes are others: a label would mean something else.
+fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
+    let Some(before) = read_classes(run)? else { return Ok(()) };
+    if before == classes {
+        return Ok(());
+    }
+    let other = before.iter().zip(classes).find(|(before, now)| before != now);
+    let example = other.map_or(String::new(), |(before, now)| format!(", such as `{before}`, now `{now}`"));
+    let (before, now) = (before.len(), classes.len());
+    let why =
+        format!("has other classes ({now}) than the run was trained with ({before}){example}; give it its own data");
+    Err(LabError::config("data", why))
+}
+
 /// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
 fn clear(run: &Path) -> Result<()> {
     let fail = |error: std::io::Error| LabError::file(run, &error);
-    for file in [CONFIG_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
+    for file in [CONFIG_FILE, CLASSES_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
         match std::fs::remove_file(run.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
@@ -173,6 +220,8 @@ impl Watch for Logged<'_> {
         if let Err(error) = self.writer.append(record) {
             tracing::warn!(%error, "an epoch could not be logged");
         }
+        let EpochRecord { epoch, loss, nll, kl_inducing, kl_conditional, beta, seconds, .. } = record;
+        tracing::info!(epoch, loss, nll, kl_inducing, kl_conditional, beta, seconds);
         self.inner.epoch(record);
     }
 }

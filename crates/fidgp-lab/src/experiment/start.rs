@@ -1,31 +1,59 @@
 //! A start at trained weights.
 
-use fidgp_zoo::{reestimate_batch_norm, start_network, weights};
+use std::path::Path;
 
-use crate::config::StartConfig;
-use crate::error::Result;
-use crate::model::Model;
-use crate::source::ImageSource;
+use fidgp::Key;
+use fidgp_zoo::{ImportMode, ImportReport, StartReport, import_tensors, reestimate_batch_norm, start_network, weights};
+use tch::{Device, Tensor};
 
-/// Starts a model at the weights of a plain network and re-estimates its BatchNorm statistics on training images.
-pub fn run(config: &StartConfig, model: &Model, images: &ImageSource, batch: usize) -> Result<()> {
-    let mut tensors = weights::read(&config.weights)?;
+use crate::config::{Method, RunConfig};
+use crate::error::{LabError, Result};
+use crate::model::{Model, Signature};
+use crate::source::ImageSet;
+
+/// Starts a model at the weights its config names and re-estimates its BatchNorm statistics on training images.
+pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dyn ImageSet) -> Result<()> {
+    let Some(start) = &config.start else { return Ok(()) };
+    let (plain, found) = plain(config, signature, &start.weights, model.store.device())?;
+    tracing::info!("{}\n{found}", start.weights.display());
+    tracing::info!("{}", wrap(model, &plain)?);
+    reestimate(config, model, images, start.statistics_images)
+}
+
+/// The plain network of a config with the weights of a file, whose names may be of another program.
+pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Device) -> Result<(Model, ImportReport)> {
+    let config = RunConfig { method: Method::Deterministic, inducing: None, start: None, ..config.clone() };
+    let model = Model::init(&config, signature, device)?;
+    let mut tensors = weights::read(file)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
-    for (_, tensor) in &mut tensors {
-        *tensor = tensor.to_device(model.store.device());
+    // Weights from elsewhere do not say how images are normalised: then the config or the training set does.
+    let in_file = |name: &str| tensors.iter().any(|(other, _)| other == name);
+    let own = model.store.variables().into_iter().filter(|(name, _)| name.starts_with("input.") && !in_file(name));
+    let own: Vec<_> = own.collect();
+    let added: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
+    tensors.extend(own);
+    let mut report = import_tensors(&model.store, tensors, ImportMode::Whole)?;
+    report.matched.retain(|name| !added.contains(name));
+    Ok((model, report))
+}
+
+/// Starts a model at a plain one of the same network.
+pub fn wrap(model: &Model, plain: &Model) -> Result<StartReport> {
+    Ok(start_network(model.network.as_ref(), &model.store, plain.store.variables())?)
+}
+
+/// Replaces the BatchNorm statistics by those of so many training images, taken at random.
+pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn ImageSet, count: usize) -> Result<()> {
+    if count == 0 {
+        return Ok(());
     }
-    let own = model.store.variables().into_iter().filter(|(name, _)| name.starts_with("input."));
-    for (name, value) in own {
-        // weights from elsewhere do not say how images are normalised: then the training set does
-        if !tensors.iter().any(|(other, _)| *other == name) {
-            tensors.push((name, value));
-        }
-    }
-    let report = start_network(model.network.as_ref(), &model.store, tensors)?;
-    tracing::info!("{report}");
-    if config.statistics_images > 0 {
-        let batches = images.batches(batch).into_iter().take(config.statistics_images.div_ceil(batch));
-        reestimate_batch_norm(model.network.as_ref(), &model.store, batches)?;
-    }
-    Ok(())
+    let order = fidgp_data::epoch_order(images.len(), Key::new(0).fold("statistics").seed(), 0);
+    let rows: Vec<i64> = order.into_iter().take(count).map(|row| row as i64).collect();
+    let mut broken = None;
+    let batches = rows.chunks(config.predict.batch_size).map_while(|rows| {
+        let batch = images.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None);
+        batch.map_err(|error| broken = Some(error)).ok().map(|(x, _)| x)
+    });
+    reestimate_batch_norm(model.network.as_ref(), &model.store, batches)?;
+    broken.map_or(Ok(()), |error: LabError| Err(error))
 }

@@ -27,7 +27,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let data = draw(config)?;
     let validation = matches!(config.data, DataConfig::Synthetic1d { validation, .. } if validation > 0);
     let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
-    super::open_folder(config, setting)?;
+    super::open_folder(config, setting, &model)?;
     let source = TableSource::new(&data.train, setting.device)?;
     let validate =
         |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
@@ -51,7 +51,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     let data = draw(config)?;
     let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
-    super::restore(config, setting, &model)?;
+    super::restore(config, &setting.run, &model)?;
     assess(config, setting, &model, &data)
 }
 

@@ -25,7 +25,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let uci = Uci::read(&setting.data_root.join("uci"), name)?;
     let splits = if setting.splits.is_empty() { (0..uci.splits()).collect() } else { setting.splits.clone() };
     let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
-    super::open_folder(config, setting)?;
+    super::open_folder(config, setting, &model)?;
     let watch = Mutex::new((watch, 0));
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(setting.parallel.max(1))

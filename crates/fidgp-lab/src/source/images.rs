@@ -4,7 +4,7 @@ use fidgp::Key;
 use fidgp_data::Images;
 use tch::{Device, Kind, Tensor};
 
-use super::{Augment, Source, crop_and_flip};
+use super::{Augment, Chunks, ImageSet, Source, crop_and_flip, prepare};
 use crate::error::Result;
 use crate::model::Normalisation;
 
@@ -31,17 +31,6 @@ impl ImageSource {
             normalisation: normalisation.share(),
         }
     }
-
-    /// Normalised, and on CUDA with channels last, the order its convolutions are fastest in.
-    fn prepare(&self, pixels: &Tensor) -> Tensor {
-        let x = self.normalisation.apply(pixels);
-        if x.device().is_cuda() { x.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]) } else { x }
-    }
-
-    /// All images in normalised batches of at most `size`.
-    pub fn batches(&self, size: usize) -> Vec<Tensor> {
-        self.pixels.split(size as i64, 0).iter().map(|part| self.prepare(&part.to_kind(Kind::Float))).collect()
-    }
 }
 
 impl Source for ImageSource {
@@ -55,6 +44,15 @@ impl Source for ImageSource {
             (Augment::CropFlip, Some(key)) => crop_and_flip(&pixels, key),
             _ => pixels,
         };
-        Ok((self.prepare(&pixels), self.labels.f_index_select(0, rows)?))
+        Ok((prepare(&self.normalisation, &pixels), self.labels.f_index_select(0, rows)?))
+    }
+}
+
+impl ImageSet for ImageSource {
+    /// One chunk: everything is in memory anyway, so weights are drawn once for the whole set.
+    fn chunks(&self, size: usize) -> Chunks<'_> {
+        let parts = self.pixels.split(size as i64, 0);
+        let batches = parts.iter().map(|part| prepare(&self.normalisation, &part.to_kind(Kind::Float))).collect();
+        Box::new(std::iter::once(Ok((batches, self.labels.shallow_clone()))))
     }
 }

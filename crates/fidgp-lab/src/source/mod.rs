@@ -1,17 +1,24 @@
 //! Training data as the trainer sees it: so many examples, and batches of any of them.
 
 mod augment;
+mod folder;
 mod images;
+mod loader;
 mod table;
+mod view;
 
 pub use augment::{Augment, crop_and_flip};
+pub use folder::FolderSource;
 pub use images::ImageSource;
+pub use loader::{Block, Decoder, Job, Loader};
 pub use table::TableSource;
+pub use view::View;
 
 use fidgp::Key;
 use tch::Tensor;
 
 use crate::error::Result;
+use crate::model::Normalisation;
 
 /// Examples that can be asked for by number.
 pub trait Source {
@@ -23,9 +30,34 @@ pub trait Source {
         self.len() == 0
     }
 
+    /// Says which batches will be asked for next, and the key of the random changes of the i-th of them, so that a source
+    /// that reads from disk can begin. Only a hint: batches are the same without it.
+    ///
+    /// # Errors
+    /// When libtorch cannot read the row numbers.
+    fn announce(&self, batches: &[Tensor], key: &dyn Fn(u64) -> Key) -> Result<()> {
+        let _ = (batches, key);
+        Ok(())
+    }
+
     /// Inputs and targets of the given examples; `augment` is the key of random changes in training.
     ///
     /// # Errors
     /// When an example cannot be read; the message names it.
     fn batch(&self, rows: &Tensor, augment: Option<Key>) -> Result<(Tensor, Tensor)>;
+}
+
+/// Parts of a set in order: batches that are in memory at the same time, and the labels of all of them.
+pub type Chunks<'a> = Box<dyn Iterator<Item = Result<(Vec<Tensor>, Tensor)>> + 'a>;
+
+/// Labelled images, for training by number and for evaluation in order.
+pub trait ImageSet: Source {
+    /// All images, unchanged and normalised, in batches of at most `size`.
+    fn chunks(&self, size: usize) -> Chunks<'_>;
+}
+
+/// Normalised, and on CUDA with channels last, the order its convolutions are fastest in.
+fn prepare(normalisation: &Normalisation, pixels: &Tensor) -> Tensor {
+    let x = normalisation.apply(pixels);
+    if x.device().is_cuda() { x.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]) } else { x }
 }

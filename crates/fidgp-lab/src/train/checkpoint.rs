@@ -59,12 +59,20 @@ impl View for &Bytes {
 /// # Errors
 /// When the disk is full or the folder cannot be written; an earlier file at `path` is then still whole.
 pub fn save(path: &Path, tensors: &[(String, Tensor)], progress: &Progress) -> Result<()> {
+    let progress = serde_json::to_string(progress).map_err(|error| LabError::file(path, &error))?;
+    write(path, tensors, ("progress", progress))
+}
+
+/// Writes tensors with a named text to `path`, atomically.
+///
+/// # Errors
+/// As [`save`].
+pub fn write(path: &Path, tensors: &[(String, Tensor)], (name, text): (&str, String)) -> Result<()> {
     let bytes = tensors
         .iter()
         .map(|(name, tensor)| Ok((name.as_str(), to_bytes(name, tensor)?)))
         .collect::<Result<Vec<_>>>()?;
-    let progress = serde_json::to_string(progress).map_err(|error| LabError::file(path, &error))?;
-    let metadata = HashMap::from([("progress".to_owned(), progress), ("format".to_owned(), "pt".to_owned())]);
+    let metadata = HashMap::from([(name.to_owned(), text), ("format".to_owned(), "pt".to_owned())]);
     let data = safetensors::serialize(bytes.iter().map(|(name, bytes)| (name, bytes)), Some(metadata));
     Ok(write_atomically(path, &data.map_err(|error| LabError::file(path, &error))?)?)
 }

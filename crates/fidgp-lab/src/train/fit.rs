@@ -77,7 +77,8 @@ impl Fit<'_> {
     /// # Errors
     /// When the loss stops being finite, a file cannot be written, or the user stops the run.
     pub fn run(&self, resume: bool, watch: &mut dyn Watch) -> Result<Outcome> {
-        let mut optimiser = Optimiser::new(&self.model.store, self.config.optimiser)?;
+        let mut optimiser =
+            Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
         let examples = DatasetSize::new(self.source.len())?;
         let mut stepper = Stepper::new(self.model, self.compute, examples, self.config.capture);
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
@@ -108,6 +109,8 @@ impl Fit<'_> {
     ) -> Result<bool> {
         let started = Instant::now();
         let batches = self.batches(progress.epoch);
+        let (first, to_come) = (progress.step, batches.get(progress.step_in_epoch as usize..).unwrap_or_default());
+        self.source.announce(to_come, &|index| self.key(first + index).fold("augment"))?;
         let steps = batches.len() as u64;
         let mut window = Window::default();
         let look_every = if self.model.store.device().is_cuda() { CUDA_LOOK_EVERY } else { 1 };
@@ -116,8 +119,8 @@ impl Fit<'_> {
         while progress.step_in_epoch < steps {
             let rows = &batches[progress.step_in_epoch as usize];
             let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
-            rate = self.config.optimiser.learning_rate()
-                * self.config.schedule.factor(moment, self.config.epochs as f64);
+            rate =
+                self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
             let stepped = stepper.step(&self.input(progress, moment, rows)?, optimiser)?;
             window.push(stepped.parts);
             optimiser.step(stepped.gradient, rate, self.config.clip_norm);
@@ -142,9 +145,14 @@ impl Fit<'_> {
         Ok(!self.stop.load(Ordering::Relaxed) || progress.epoch == self.config.epochs)
     }
 
+    /// The key of everything random in a step.
+    fn key(&self, step: u64) -> Key {
+        Key::new(self.seed).fold("train").at(step)
+    }
+
     /// What a step is given at this moment, in epochs.
     fn input(&self, progress: &Progress, moment: f64, rows: &Tensor) -> Result<StepInput> {
-        let key = Key::new(self.seed).fold("train").at(progress.step);
+        let key = self.key(progress.step);
         let (x, y) = self.source.batch(rows, Some(key.fold("augment")))?;
         let frozen_norm = self.config.freeze_norm_epoch.is_some_and(|epoch| moment >= epoch);
         Ok(StepInput { x, y, key, beta: self.config.kl.beta(moment), frozen_norm })

@@ -2,12 +2,14 @@
 
 pub mod checkpoint;
 mod fit;
+mod groups;
 mod optimiser;
 mod schedule;
 mod step;
 mod window;
 
 pub use fit::{Fit, Outcome, Watch};
+pub use groups::GroupConfig;
 pub use optimiser::{Optimiser, OptimiserConfig};
 pub use schedule::ScheduleConfig;
 pub use step::{StepInput, Stepped, Stepper};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
 
+use super::groups::{GroupConfig, Groups};
 use crate::error::{LabError, Result};
 
 /// Which optimiser, and its constants.
@@ -75,6 +76,7 @@ pub struct Optimiser {
     first: Tensor,
     second: Option<Tensor>,
     steps: i64,
+    groups: Option<Groups>,
 }
 
 impl Optimiser {
@@ -103,7 +105,29 @@ impl Optimiser {
             flat
         });
         let second = matches!(config, OptimiserConfig::Adam { .. }).then(|| flat.zeros_like());
-        Ok(Self { config, parameters, decayed: decayed_count, first: flat.zeros_like(), second, flat, steps: 0 })
+        Ok(Self {
+            config,
+            parameters,
+            decayed: decayed_count,
+            first: flat.zeros_like(),
+            second,
+            flat,
+            steps: 0,
+            groups: None,
+        })
+    }
+
+    /// Gives some parameters a rate or decay of their own.
+    ///
+    /// # Errors
+    /// When a group fits no parameter.
+    pub fn with_groups(mut self, configs: &[GroupConfig]) -> Result<Self> {
+        if !configs.is_empty() {
+            let usual = |name: &str| if is_plain_weight(name) { self.config.weight_decay() } else { 0.0 };
+            let parameters = self.parameters.iter().map(|(name, tensor)| (name.as_str(), tensor, usual(name)));
+            self.groups = Some(Groups::new(configs, parameters)?);
+        }
+        Ok(self)
     }
 
     /// One step down a gradient, whose norm is cut to `clip`. The gradient is used up.
@@ -131,6 +155,10 @@ impl Optimiser {
     }
 
     fn decay(&self, gradient: &mut Tensor) {
+        if let Some(groups) = &self.groups {
+            let _ = gradient.g_add_(&(&self.flat * &groups.decay));
+            return;
+        }
         let weight_decay = self.config.weight_decay();
         if weight_decay > 0.0 && self.decayed > 0 {
             let decay = self.flat.narrow(0, 0, self.decayed) * weight_decay;
@@ -140,18 +168,20 @@ impl Optimiser {
 
     fn update(&mut self, gradient: &Tensor, learning_rate: f64) {
         self.steps += 1;
+        let own_rate =
+            |step: Tensor| self.groups.as_ref().map_or_else(|| step.shallow_clone(), |own| &step * &own.rate);
         match (self.config, &mut self.second) {
             (OptimiserConfig::Adam { betas: [b1, b2], .. }, Some(second)) => {
                 let _ = self.first.g_mul_scalar_(b1).g_add_(&(gradient * (1.0 - b1)));
                 let _ = second.g_mul_scalar_(b2).g_add_(&(gradient.square() * (1.0 - b2)));
                 let (c1, c2) = (1.0 - b1.powf(self.steps as f64), 1.0 - b2.powf(self.steps as f64));
                 let scale = (&*second / c2).sqrt() + ADAM_EPSILON;
-                let _ = self.flat.addcdiv_(&(&self.first * (-learning_rate / c1)), &scale);
+                let _ = self.flat.addcdiv_(&own_rate(&self.first * (-learning_rate / c1)), &scale);
             }
             (OptimiserConfig::Sgd { momentum, .. }, _) | (OptimiserConfig::Adam { betas: [momentum, _], .. }, None) => {
                 let _ = self.first.g_mul_scalar_(momentum).g_add_(gradient);
                 let nesterov = gradient + &self.first * momentum;
-                let _ = self.flat.g_add_(&(nesterov * -learning_rate));
+                let _ = self.flat.g_add_(&own_rate(nesterov * -learning_rate));
             }
         }
     }
@@ -254,6 +284,28 @@ mod tests {
         optimiser.step(optimiser.gradient(&(loss(&weight, &mean) * 100.0)).unwrap(), 1.0, Some(0.5));
         let moved = (Tensor::cat(&[weight.flatten(0, -1), mean.shallow_clone()], 0).detach() - before).norm();
         assert!((moved.double_value(&[]) - 0.5).abs() < 1e-4, "{moved:?}");
+    }
+
+    #[test]
+    fn groups_have_their_own_rate_and_decay() {
+        let group = |parameters: &str, rate, weight_decay| GroupConfig {
+            parameters: vec![parameters.to_owned()],
+            rate,
+            weight_decay,
+        };
+        let (store, weight, mean) = store();
+        let (weight_before, mean_before) = (weight.detach().copy(), mean.detach().copy());
+        let config = OptimiserConfig::Sgd { learning_rate: 1.0, momentum: 0.0, weight_decay: 0.5 };
+        let groups = [group("*", 0.5, None), group("*.weight", 0.0, None), group("*_mean", 0.1, Some(0.2))];
+        let nothing = (&weight + mean.sum(Kind::Float)).sum(Kind::Float) * 0.0;
+        let mut optimiser = Optimiser::new(&store, config).unwrap().with_groups(&groups).unwrap();
+        optimiser.step(optimiser.gradient(&nothing).unwrap(), 1.0, None);
+        assert_eq!(weight, weight_before); // rate 0
+        let expected = &mean_before * (1.0 - 0.1 * 0.2); // decay alone
+        assert!((mean - expected).abs().max().double_value(&[]) < 1e-6);
+        let error = Optimiser::new(&store, config).unwrap().with_groups(&[group("*.wieght", 1.0, None)]).unwrap_err();
+        assert!(error.to_string().contains("`*.wieght` fits no parameter; there are fc."), "{error}");
+        assert!(Optimiser::new(&store, config).unwrap().with_groups(&[group("*", -1.0, None)]).is_err());
     }
 
     #[test]

@@ -10,13 +10,16 @@ use crate::error::{LabError, Result};
 pub enum ScheduleConfig {
     /// Stays where it starts.
     Constant,
-    /// Multiplied by `factor` at each of the epochs.
+    /// Rises linearly over `warmup_epochs`, then is multiplied by `factor` at each of the epochs.
     Milestones {
         /// Epochs, counted from 0.
         at: Vec<f64>,
         /// What it is multiplied by.
         #[serde(default = "tenth")]
         factor: f64,
+        /// Epochs of the rise.
+        #[serde(default)]
+        warmup_epochs: f64,
     },
     /// Rises linearly over `warmup_epochs`, then falls to 0 along half a cosine.
     Cosine {
@@ -33,16 +36,26 @@ fn tenth() -> f64 {
 impl ScheduleConfig {
     /// What the starting rate is multiplied by, at a moment in epochs (fractions allowed).
     pub fn factor(&self, epoch: f64, epochs: f64) -> f64 {
+        let warmup = self.warmup_epochs();
+        if epoch < warmup {
+            return (epoch / warmup).max(1e-3);
+        }
         match self {
             Self::Constant => 1.0,
-            Self::Milestones { at, factor } => {
+            Self::Milestones { at, factor, .. } => {
                 factor.powi(at.iter().filter(|&&milestone| epoch >= milestone).count() as i32)
             }
-            Self::Cosine { warmup_epochs } if epoch < *warmup_epochs => (epoch / warmup_epochs).max(1e-3),
-            Self::Cosine { warmup_epochs } => {
-                let progress = (epoch - warmup_epochs) / (epochs - warmup_epochs);
+            Self::Cosine { .. } => {
+                let progress = (epoch - warmup) / (epochs - warmup);
                 0.5 * (1.0 + (std::f64::consts::PI * progress.clamp(0.0, 1.0)).cos())
             }
+        }
+    }
+
+    fn warmup_epochs(&self) -> f64 {
+        match self {
+            Self::Constant => 0.0,
+            Self::Milestones { warmup_epochs, .. } | Self::Cosine { warmup_epochs } => *warmup_epochs,
         }
     }
 
@@ -51,14 +64,18 @@ impl ScheduleConfig {
     /// # Errors
     /// When a milestone lies outside, or the rise takes the whole training.
     pub fn check(&self, epochs: f64) -> Result<()> {
+        let warmup = self.warmup_epochs();
+        if !(0.0..epochs).contains(&warmup) {
+            let why = format!("{warmup} must be at least 0 and below {epochs}");
+            return Err(LabError::config("train.schedule.warmup_epochs", why));
+        }
         match self {
             Self::Milestones { at, .. } if at.iter().any(|milestone| !(0.0..=epochs).contains(milestone)) => {
                 Err(LabError::config("train.schedule.at", format!("{at:?} does not lie within {epochs} epochs")))
             }
-            Self::Cosine { warmup_epochs } if !(0.0..epochs).contains(warmup_epochs) => Err(LabError::config(
-                "train.schedule.warmup_epochs",
-                format!("{warmup_epochs} must be at least 0 and below {epochs}"),
-            )),
+            Self::Milestones { factor, .. } if !(*factor > 0.0 && factor.is_finite()) => {
+                Err(LabError::config("train.schedule.factor", format!("{factor} must be greater than 0; 0.1 is usual")))
+            }
             _ => Ok(()),
         }
     }
@@ -70,7 +87,8 @@ mod tests {
 
     #[test]
     fn factors_at_known_moments() {
-        let steps = ScheduleConfig::Milestones { at: vec![100.0, 180.0], factor: 0.1 };
+        let steps = ScheduleConfig::Milestones { at: vec![100.0, 180.0], factor: 0.1, warmup_epochs: 5.0 };
+        assert!((steps.factor(2.0, 200.0) - 0.4).abs() < 1e-12);
         assert!((steps.factor(99.9, 200.0) - 1.0).abs() < 1e-12);
         assert!((steps.factor(100.0, 200.0) - 0.1).abs() < 1e-12);
         assert!((steps.factor(190.0, 200.0) - 0.01).abs() < 1e-12);

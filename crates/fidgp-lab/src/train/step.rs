@@ -175,8 +175,7 @@ impl<'a> Stepper<'a> {
         let weights = self.model.network.inducing();
         let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
         let factors = Factors::of(&weights, check)?;
-        let mut pass =
-            Pass::with_noise(&weights, &factors, Mode::Train, &fixed.noise)?.computing_in(self.compute);
+        let mut pass = Pass::with_noise(&weights, &factors, Mode::Train, &fixed.noise)?.computing_in(self.compute);
         pass.frozen_norm = frozen_norm;
         let outputs = self.model.network.forward(&fixed.x, &mut pass)?;
         let nll = self.model.likelihood.nll(&outputs, &fixed.y);

@@ -24,7 +24,8 @@ pub fn draw_all(
     let lambdas = scales(weights);
     let mut drawn: Vec<Option<Drawn>> = weights.iter().map(|_| None).collect();
     for stack in stacks {
-        let part = |of: &dyn Fn(usize) -> Tensor| join(&stack.members.iter().map(|&index| of(index)).collect::<Vec<_>>());
+        let part =
+            |of: &dyn Fn(usize) -> Tensor| join(&stack.members.iter().map(|&index| of(index)).collect::<Vec<_>>());
         let whitened = part(&|index| inducing[index].whitened.shallow_clone()); // V  [L, R, C]
         let lambda = part(&|index| lambdas[index].shallow_clone()); // λ  [L]
         let weight = draw_stack(weights[stack.members[0]], stack, &whitened, &lambda, noise)?;
@@ -56,7 +57,9 @@ fn draw_stack(
         .filter_map(|noise| if let ConditionalNoise::Matheron(noise) = noise { Some(noise) } else { None })
         .collect();
     let weights: Vec<_> = members
-        .filter_map(|noise| if let ConditionalNoise::Weights(noise) = noise { Some(noise.shallow_clone()) } else { None })
+        .filter_map(
+            |noise| if let ConditionalNoise::Weights(noise) = noise { Some(noise.shallow_clone()) } else { None },
+        )
         .collect();
     let drawn = if !matheron.is_empty() {
         let of = |part: fn(&MatheronNoise) -> &Tensor| {

@@ -105,3 +105,26 @@ fn how_the_data_are_cut_into_batches_does_not_matter_when_weights_are_drawn() {
     let whole = classify(&draws, &[Tensor::cat(&batches(), 0)], None).unwrap();
     assert!(gap(&cut.probs, &whole.probs) < 1e-6 && gap(&cut.epistemic, &whole.epistemic) < 1e-6);
 }
+
+/// A set predicted part by part has the same weights and the same noise as in one go.
+#[test]
+fn parts_of_a_set_are_predicted_as_the_whole() {
+    let (_store, net) = net(3, &inducing(&reparam(NoiseOn::Outputs)));
+    let mut draws = Draws::new(&net, 3, Key::new(146)).unwrap();
+    let [first, second] = batches();
+    let whole = classify(&draws, &[first.shallow_clone(), second.shallow_clone()], None).unwrap().probs;
+    let before = classify(&draws, &[first], None).unwrap().probs;
+    draws.first_batch += 1;
+    let after = classify(&draws, &[second], None).unwrap().probs;
+    assert_eq!(Tensor::cat(&[before, after], 0), whole);
+}
+
+#[test]
+fn the_mean_has_no_noise() {
+    let (_store, net) = net(3, &inducing(&config()));
+    let found = classify(&Draws::at_mean(&net).unwrap(), &batches(), None).unwrap();
+    let mut pass = Pass::mean(&net.inducing(), &net.factors(), Mode::Eval).unwrap();
+    let expected = tch::no_grad(|| net.forward(&Tensor::cat(&batches(), 0), &mut pass).unwrap()).softmax(-1, None);
+    assert!(gap(&found.probs.to_kind(Kind::Double), &expected) < 1e-6);
+    assert!(scalar(&found.epistemic.max().to_kind(Kind::Double)) < 1e-6);
+}

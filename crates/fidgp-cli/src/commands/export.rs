@@ -1,0 +1,36 @@
+//! `fidgp export`
+
+use std::process::ExitCode;
+
+use fidgp_lab::LabError;
+use fidgp_lab::model_folder::{self, MODEL_CONFIG_FILE};
+use fidgp_lab::predict::Predictor;
+use tch::Device;
+
+use super::Outcome;
+use crate::args::{self, Export};
+
+pub fn run(arguments: &Export) -> Outcome {
+    let Export { run, out, force, .. } = arguments;
+    if out.join(MODEL_CONFIG_FILE).exists() && !force {
+        let why = "holds a model already; choose another --out, or pass --force to write over it";
+        return Err(LabError::config(out.display().to_string(), why));
+    }
+    let dtype = match arguments.dtype {
+        args::Dtype::F32 => model_folder::Dtype::F32,
+        args::Dtype::F16 => model_folder::Dtype::F16,
+    };
+    let data = arguments.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
+    let predictor = Predictor::of_run(run, Device::Cpu, data.as_deref())?;
+    let rounding = model_folder::export(run, &predictor, dtype, out)?;
+    super::print(&format!("{}\n", out.display()))?;
+    eprintln!("{:.2} MB of parameters", rounding.bytes as f64 / 1e6);
+    if let Some((layer, change)) = &rounding.worst {
+        eprintln!("rounding changes the mean weight of {layer} most, by {:.3} %", 100.0 * change);
+    }
+    if !rounding.kept.is_empty() {
+        eprintln!("kept in f32, as rounding would change more than 1 %: {}", rounding.kept.join(", "));
+    }
+    eprintln!("try it with: fidgp predict {} INPUT", out.display());
+    Ok(ExitCode::SUCCESS)
+}

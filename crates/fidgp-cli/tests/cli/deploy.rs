@@ -1,0 +1,223 @@
+//! A trained network passed on as a folder, and used on real pictures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{Place, fixture, json};
+
+const CONFIG: &str = r#"
+name = "small"
+method = "fidgp"
+seed = 5
+[data]
+set = "images"
+name = "cifar100"
+[network]
+kind = "resnet-cifar"
+depth = 8
+[inducing]
+inducing_rows = 24
+inducing_cols = 24
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 15
+batch_size = 20
+optimiser = { kind = "adam", learning_rate = 0.01 }
+schedule = { kind = "cosine", warmup_epochs = 1.0 }
+kl = { weight = 0.001 }
+[predict]
+draws = 4
+"#;
+
+/// One small training on real images of CIFAR-100, shared by the tests below.
+fn trained() -> &'static Path {
+    static RUN: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, run) = RUN.get_or_init(|| {
+        let place = Place::new();
+        place.write("small.toml", CONFIG);
+        let data = fixture("cifar100-small");
+        place
+            .fidgp(&[
+                "train",
+                "small.toml",
+                "--device",
+                "cpu",
+                "--data",
+                data.to_str().unwrap(),
+                "--out",
+                "run",
+                "--threads",
+                "1",
+            ])
+            .ends(0);
+        let run = place.path("run");
+        (place.0, run)
+    });
+    run
+}
+
+fn words(path: &Path) -> &str {
+    path.to_str().expect("a readable path")
+}
+
+/// Four classes of a hundred: 0.25 is chance for who knows the four, 0.01 for who does not. Bound: 0.6.
+#[test]
+fn real_images_are_learnt() {
+    let metrics = json(&trained().join("results.json"))["metrics"].clone();
+    assert!(metrics["cls/Acc"].as_f64().unwrap() >= 0.6, "{metrics}");
+}
+
+#[test]
+fn a_run_becomes_a_model_folder_that_predicts_the_same() {
+    let place = Place::new();
+    let pictures = fixture("cifar100-pictures");
+    let predict = |model: &str| -> Value {
+        let said =
+            place.fidgp(&["predict", model, words(&pictures), "--json", "--device", "cpu", "--top", "2"]).ends(0);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    place.fidgp(&["export", words(trained()), "--out", "model"]).ends(0);
+    let (of_run, of_model) = (predict(words(trained())), predict("model"));
+    assert_eq!(of_run["inputs"], of_model["inputs"]);
+    assert_eq!(of_run["inputs"].as_array().unwrap().len(), 8);
+
+    let config = json(&place.path("model/config.json"));
+    assert_eq!((&config["id2label"]["0"], &config["dtype"]), (&"apple".into(), &"float32".into()));
+    let preprocessor = json(&place.path("model/preprocessor_config.json"));
+    assert_eq!(preprocessor["crop_size"], serde_json::json!({"height": 32, "width": 32}));
+    assert_eq!(preprocessor["image_mean"].as_array().unwrap().len(), 3);
+    let card = fs::read_to_string(place.path("model/README.md")).unwrap();
+    assert!(card.contains("| accuracy | 0.") && card.contains("bins 15") && card.contains("tempered"), "{card}");
+}
+
+/// A run without its list of classes: the data set's own files have the names, else classes are numbered.
+#[test]
+fn class_names_are_found_or_numbered() {
+    let place = Place::new();
+    for (file, bytes) in crate::contents(trained()).into_iter().filter(|(file, _)| !file.ends_with("classes.json")) {
+        let copy = place.path("run").join(file.strip_prefix(trained()).unwrap());
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::write(copy, bytes).unwrap();
+    }
+    let name = |model: &str| json(&place.path(&format!("{model}/config.json")))["id2label"]["17"].clone();
+    place.fidgp(&["export", "run", "--out", "numbered"]).ends(0);
+    assert_eq!(name("numbered"), "class 17");
+    place.fidgp(&["export", "run", "--out", "named", "--data", words(&fixture("cifar100-small"))]).ends(0);
+    assert_eq!(name("named"), "castle");
+}
+
+/// Half the size, and the same answers to about three digits.
+#[test]
+fn half_precision_keeps_the_predictions() {
+    let place = Place::new();
+    place.fidgp(&["export", words(trained()), "--out", "full"]).ends(0);
+    place.fidgp(&["export", words(trained()), "--out", "half", "--dtype", "f16"]).ends(0).says(&["rounding changes"]);
+    let size = |model: &str| fs::metadata(place.path(&format!("{model}/model.safetensors"))).unwrap().len() as f64;
+    assert!(size("half") < 0.62 * size("full"), "{} of {}", size("half"), size("full"));
+    let pictures = fixture("cifar100-pictures");
+    let predict = |model: &str| -> Value {
+        let said = place.fidgp(&["predict", model, words(&pictures), "--json", "--device", "cpu"]).ends(0);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let (full, half) = (predict("full"), predict("half"));
+    for (a, b) in full["inputs"].as_array().unwrap().iter().zip(half["inputs"].as_array().unwrap()) {
+        let probability = |said: &Value| said["top"][0]["probability"].as_f64().unwrap();
+        assert!((probability(a) - probability(b)).abs() < 0.02, "{a} {b}");
+    }
+}
+
+/// Models of CIFAR-100 that are shipped under `models/`; each must work as it lies there and know most of the pictures.
+#[test]
+fn every_shipped_model_predicts_real_pictures() {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
+    let is_one = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("cifar100-");
+    for model in fs::read_dir(models).into_iter().flatten().flatten().filter(is_one) {
+        let said = Place::new()
+            .fidgp(&[
+                "predict",
+                words(&model.path()),
+                words(&fixture("cifar100-pictures")),
+                "--json",
+                "--device",
+                "cpu",
+            ])
+            .ends(0);
+        let said: Value = serde_json::from_str(&said.out).unwrap();
+        let right = |input: &&Value| {
+            let file = Path::new(input["input"].as_str().unwrap()).file_stem().unwrap().to_str().unwrap().to_owned();
+            input["top"][0]["class"] == file.as_str()
+        };
+        let right = said["inputs"].as_array().unwrap().iter().filter(right).count();
+        assert!(right >= 4, "{}: {right} of 8 right\n{said}", model.path().display());
+    }
+}
+
+#[test]
+fn bad_pictures_are_named_and_the_rest_is_predicted() {
+    let place = Place::new();
+    place.write("words.png", "not a picture");
+    place.write("empty/notes.txt", "nothing");
+    fs::copy(fixture("cifar100-pictures/apple.png"), place.path("apple.png")).unwrap();
+    let run = words(trained());
+    let said = place
+        .fidgp(&["predict", run, "words.png", "apple.png", "nowhere.jpg", "empty", "--device", "cpu"])
+        .ends(1)
+        .says(&["words.png: cannot be decoded", "nowhere.jpg: cannot be read", "empty: holds no .jpg"]);
+    assert!(said.out.contains("apple.png") && said.out.contains("epistemic"), "{}", said.out);
+    let said = place.fidgp(&["predict", run, "words.png", "--json", "--device", "cpu"]).ends(1);
+    let said: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((said["inputs"].as_array().unwrap().len(), &said["failed"][0]["input"]), (0, &"words.png".into()));
+}
+
+#[test]
+fn the_rows_of_a_table_are_predicted_by_a_regression() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    place.write("points.csv", "x\n0.6\n1.0\n5\n");
+    let said = place.fidgp(&["predict", "run", "points.csv", "--device", "cpu"]).ends(0);
+    assert!(said.out.contains("epistemic") && said.out.lines().count() >= 6, "{}", said.out);
+    place.fidgp(&["export", "run", "--out", "model", "--dtype", "f16"]).ends(0);
+    let said = place.fidgp(&["predict", "model", "points.csv", "--json", "--device", "cpu"]).ends(0);
+    let said: Value = serde_json::from_str(&said.out).unwrap();
+    let row = &said["inputs"][2]["prediction"];
+    assert!(row["sd"].as_f64().unwrap() >= row["epistemic_sd"].as_f64().unwrap(), "{said}");
+    place.write("wide.csv", "1,2\n");
+    place.fidgp(&["predict", "run", "wide.csv"]).ends(1).says(&["wide.csv: has 2 columns, the model takes 1"]);
+    place.write("hole.csv", "1\nabc\n");
+    place.fidgp(&["predict", "run", "hole.csv"]).ends(1).says(&["hole.csv, line 2: `abc` is not a number"]);
+}
+
+#[test]
+fn what_is_no_model_is_said() {
+    let place = Place::new();
+    place.fidgp(&["predict", "nowhere", "a.png"]).ends(2).says(&["neither a run folder (run.toml) nor a model folder"]);
+    place.fidgp(&["predict", words(trained()), "a.png", "--draws", "0"]).ends(2).says(&["draws"]);
+    place.fidgp(&["export", "nowhere", "--out", "model"]).ends(2).says(&["nowhere/run.toml"]);
+    place.fidgp(&["export", words(trained()), "--out", "model"]).ends(0);
+    place.fidgp(&["export", words(trained()), "--out", "model"]).ends(2).says(&["holds a model already", "--force"]);
+    place.fidgp(&["export", words(trained()), "--out", "model", "--force"]).ends(0);
+    let picture = fixture("cifar100-pictures/apple.png");
+    let predict = || place.fidgp(&["predict", "model", words(&picture), "--device", "cpu"]);
+    for (file, from, to, named) in [
+        ("config.json", "fidgp-model/1", "fidgp-model/9", "`format` is `fidgp-model/9`"),
+        ("preprocessor_config.json", "\"resample\": 2", "\"resample\": 3", "something this program does not do"),
+        ("preprocessor_config.json", "image_mean", "mean", "preprocessor_config.json"),
+        ("config.json", "\"inducing_rows\": 24", "\"inducing_rows\": 23", "in the configured network"),
+    ] {
+        let path = place.path(&format!("model/{file}"));
+        let whole = fs::read_to_string(&path).unwrap();
+        assert!(whole.contains(from), "{whole}");
+        fs::write(&path, whole.replace(from, to)).unwrap();
+        let said = predict();
+        assert!(matches!(said.code, Some(1 | 2)) && said.err.contains(named), "{named}: {said:?}");
+        fs::write(&path, whole).unwrap();
+    }
+    predict().ends(0);
+    fs::remove_file(place.path("model/model.safetensors")).unwrap();
+    predict().ends(1).says(&["model.safetensors"]);
+}

@@ -1,0 +1,114 @@
+//! A trained network wrapped: measured before and after, and trained on.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Place, fixture, json};
+
+const PLAIN: &str = r#"
+name = "plain"
+method = "deterministic"
+seed = 5
+[data]
+set = "images"
+name = "cifar100"
+[network]
+kind = "resnet-cifar"
+depth = 8
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 2
+batch_size = 20
+optimiser = { kind = "sgd", learning_rate = 0.05 }
+"#;
+
+const INDUCING: &str = "\n[inducing]\ninducing_rows = 64\ninducing_cols = 64\n[predict]\ndraws = 3\n";
+
+fn wrap(place: &Place, more: &[&str]) -> crate::Said {
+    let data = fixture("cifar100-small");
+    let words = ["wrap", "bayes.toml", "--device", "cpu", "--data", data.to_str().unwrap()];
+    place.fidgp(&[&words, more].concat())
+}
+
+#[test]
+fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
+    let place = Place::new();
+    let data = fixture("cifar100-small");
+    let data = data.to_str().unwrap();
+    place.write("plain.toml", PLAIN);
+    place.write("bayes.toml", &(PLAIN.replace("deterministic", "fidgp") + INDUCING));
+    place.fidgp(&["train", "plain.toml", "--device", "cpu", "--data", data, "--out", "plain"]).ends(0);
+    let weights = "plain/checkpoint/last.safetensors";
+
+    wrap(&place, &[]).ends(2).says(&["start.weights", "--weights FILE"]);
+    wrap(&place, &["--weights", "nowhere.pt"]).ends(1).says(&["nowhere.pt"]);
+    wrap(&place, &["--weights", weights, "--set", "method=deterministic"]).ends(2).says(&["nothing to wrap"]);
+
+    let said = wrap(&place, &["--weights", weights, "--json", "--out", "wrapped"]).ends(0);
+    let said: Value = serde_json::from_str(&said.out).unwrap();
+    let stage = |index: usize| &said["stages"][index];
+    // as many inducing rows and columns as the rank: the same network
+    assert_eq!(stage(0)["accuracy"], stage(1)["accuracy"], "{said}");
+    assert!((stage(0)["nll"].as_f64().unwrap() - stage(1)["nll"].as_f64().unwrap()).abs() < 1e-3, "{said}");
+    assert_eq!(said["stages"].as_array().unwrap().len(), 4);
+    assert!(
+        said["start"]["layers"].as_array().unwrap().iter().all(|layer| layer["energy_kept"].as_f64().unwrap() > 0.999)
+    );
+
+    let table = wrap(&place, &["--weights", weights, "--set", "inducing.inducing_cols=4"]).ends(0);
+    assert!(table.out.contains("energy %") && table.out.contains("mean of 3 weight draws"), "{}", table.out);
+    wrap(&place, &["--weights", weights, "--out", "wrapped"]).ends(2).says(&["holds a run already"]);
+
+    place.fidgp(&["train", "--resume", "wrapped", "--device", "cpu", "--data", data]).ends(0);
+    let epochs = fs::read_to_string(place.path("wrapped/metrics.jsonl")).unwrap();
+    assert_eq!(epochs.lines().count(), 2);
+    assert_eq!(json(&place.path("wrapped/results.json"))["method"], "fidgp");
+}
+
+/// Weights with another program's names, and without a word about normalisation.
+#[test]
+fn the_training_set_is_not_needed_where_the_normalisation_is_given() {
+    let place = Place::new();
+    let data = place.path("data/cifar-100-binary");
+    fs::create_dir_all(&data).unwrap();
+    fs::copy(fixture("cifar100-small/cifar-100-binary/test.bin"), data.join("test.bin")).unwrap();
+    place.write("plain.toml", PLAIN);
+    let small = fixture("cifar100-small");
+    let train = ["train", "plain.toml", "--device", "cpu", "--data", small.to_str().unwrap(), "--out", "plain"];
+    place.fidgp(&train).ends(0);
+    place.write("bayes.toml", &(PLAIN.replace("deterministic", "fidgp") + INDUCING));
+    let words =
+        ["wrap", "bayes.toml", "--device", "cpu", "--data", "data", "--weights", "plain/checkpoint/last.safetensors"];
+    place.fidgp(&words).ends(1).says(&["data/cifar-100-binary/train.bin: cannot be read"]);
+    let said = place.fidgp(&[&words[..], &["--set", "normalisation=imagenet"]].concat()).ends(0);
+    said.says(&["BatchNorm statistics are those of the file", "train.bin"]);
+}
+
+/// The weights in common use (github.com/akamaster/pytorch_resnet_cifar10) on the real test set: 91.73 % and 93.39 %.
+///
+/// `FIDGP_DATA=… FIDGP_WEIGHTS=… cargo test --release -p fidgp-cli --test cli -- --ignored real_weights`
+#[test]
+#[ignore = "needs CIFAR-10 under $FIDGP_DATA and resnet{20,56}-cifar10.safetensors in $FIDGP_WEIGHTS"]
+fn real_weights_have_their_accuracy_and_keep_it_when_wrapped() {
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("set {name}"));
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/cifar10-resnet20-fidgp.toml");
+    for (depth, expected) in [(20, 0.917), (56, 0.934)] {
+        let weights = format!("{}/resnet{depth}-cifar10.safetensors", variable("FIDGP_WEIGHTS"));
+        let changes = [
+            format!("network.depth={depth}"),
+            "inducing.inducing_rows=64".to_owned(),
+            "inducing.inducing_cols=64".to_owned(),
+            "predict.draws=1".to_owned(),
+        ];
+        let mut words = vec!["wrap", config, "--json", "--weights", &weights, "--device", "cpu"];
+        words.extend(changes.iter().flat_map(|change| ["--set", change.as_str()]));
+        let output = Place::new().command(&words).env("FIDGP_DATA", variable("FIDGP_DATA")).output().unwrap();
+        let said: Value = serde_json::from_str(&crate::Said::by(&output).ends(0).out).unwrap();
+        for stage in said["stages"].as_array().unwrap() {
+            let accuracy = stage["accuracy"].as_f64().unwrap();
+            assert!((accuracy - expected).abs() < 0.003, "ResNet-{depth}: {stage}");
+        }
+    }
+}

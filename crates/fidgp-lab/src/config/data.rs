@@ -1,0 +1,168 @@
+//! What a run is trained on, and how images become numbers.
+
+use std::path::PathBuf;
+
+use fidgp_data::ChannelStatistics;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LabError, Result};
+use crate::source::Augment;
+
+/// The data sets there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "set", deny_unknown_fields)]
+pub enum DataConfig {
+    /// `x ~ U[.5,.8] ∪ U[1.2,1.6]`, `y ~ N(cos(4x+.8), .01)`, drawn with the run's seed.
+    #[serde(rename = "synthetic-1d")]
+    Synthetic1d {
+        /// Training points.
+        train: usize,
+        /// Validation points.
+        validation: usize,
+        /// Test points.
+        test: usize,
+    },
+    /// A UCI regression set with its standard splits, under `<data root>/uci/<name>`.
+    Uci {
+        /// boston, concrete, energy, kin8nm, naval, power, protein, wine or yacht.
+        name: String,
+        /// The part of the training split that is held out for validation; 0 trains on all of it.
+        #[serde(default)]
+        validation_fraction: f64,
+    },
+    /// A labelled image set that fits into memory, from the data root.
+    Images {
+        /// cifar10, cifar100, svhn, mnist, fashion-mnist or notmnist.
+        name: String,
+        /// The part of the training set that is held out for validation, the same share of every class.
+        #[serde(default)]
+        validation_fraction: f64,
+        /// What is done to training images.
+        #[serde(default)]
+        augment: Augment,
+        /// Use only so many training images (the first of every class), for quick trials.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<usize>,
+    },
+    /// Pictures of any size in `train/<class>/` and `val/<class>/`, decoded while the network computes.
+    Folder(FolderConfig),
+}
+
+/// An image folder and the size its pictures get.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderConfig {
+    /// The folder that holds `train` and `val`; a relative one is looked for under the data root.
+    pub path: PathBuf,
+    /// How many classes there must be; counting a config's cost needs it, as no data is read for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<usize>,
+    /// Evaluation: the shorter side is brought to this many pixels.
+    #[serde(default = "resize")]
+    pub resize: u32,
+    /// Side of the square the network sees: a random crop in training, the middle at evaluation.
+    #[serde(default = "crop")]
+    pub crop: u32,
+    /// The part of `train` that is held out for validation, the same share of every class.
+    #[serde(default)]
+    pub validation_fraction: f64,
+}
+
+fn resize() -> u32 {
+    256
+}
+
+fn crop() -> u32 {
+    224
+}
+
+impl FolderConfig {
+    /// Checks the sizes.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.crop == 0 || self.crop > self.resize {
+            let why = format!("{} must be at least 1 and at most data.resize ({})", self.crop, self.resize);
+            return Err(LabError::config("data.crop", why));
+        }
+        Ok(())
+    }
+}
+
+impl DataConfig {
+    /// As it stands in results.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
+            Self::Uci { name, .. } => format!("uci/{name}"),
+            Self::Images { name, .. } => name.clone(),
+            Self::Folder(folder) => folder.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Whether inputs are images.
+    pub fn has_images(&self) -> bool {
+        matches!(self, Self::Images { .. } | Self::Folder(_))
+    }
+
+    /// The part of the training data that is held out.
+    pub(super) fn validation_fraction(&self) -> Option<f64> {
+        match self {
+            Self::Synthetic1d { .. } => None,
+            Self::Uci { validation_fraction, .. } | Self::Images { validation_fraction, .. } => {
+                Some(*validation_fraction)
+            }
+            Self::Folder(folder) => Some(folder.validation_fraction),
+        }
+    }
+}
+
+/// What images are normalised with. It belongs to the model and is stored with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "it is \"data\", \"imagenet\" or { mean = [...], sd = [...] }")]
+pub enum NormaliseConfig {
+    /// By name.
+    Named(NamedNormalisation),
+    /// By number, on the scale where 255 is 1.
+    Given {
+        /// For each channel.
+        mean: Vec<f64>,
+        /// For each channel.
+        sd: Vec<f64>,
+    },
+}
+
+/// Normalisations that have a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NamedNormalisation {
+    /// Mean and deviation of the training images.
+    Data,
+    /// ImageNet's, which weights from elsewhere usually expect.
+    Imagenet,
+}
+
+impl NormaliseConfig {
+    /// Mean and deviation of each channel; `None` where the training images are to be measured.
+    pub fn statistics(&self) -> Option<ChannelStatistics> {
+        match self {
+            Self::Named(NamedNormalisation::Data) => None,
+            Self::Named(NamedNormalisation::Imagenet) => Some(imagenet()),
+            Self::Given { mean, sd } => Some(ChannelStatistics { mean: mean.clone(), sd: sd.clone() }),
+        }
+    }
+
+    /// Checks the numbers.
+    pub(super) fn check(&self) -> Result<()> {
+        let Self::Given { mean, sd } = self else { return Ok(()) };
+        let sound = mean.iter().all(|m| m.is_finite()) && sd.iter().all(|s| *s > 0.0 && s.is_finite());
+        if mean.is_empty() || mean.len() != sd.len() || !sound {
+            let why = "needs a mean and a deviation above 0 for each channel, such as { mean = [0.5], sd = [0.25] }";
+            return Err(LabError::config("normalisation", why));
+        }
+        Ok(())
+    }
+}
+
+/// Mean and deviation of ImageNet's training images, as weights from elsewhere were trained with.
+pub fn imagenet() -> ChannelStatistics {
+    ChannelStatistics { mean: vec![0.485, 0.456, 0.406], sd: vec![0.229, 0.224, 0.225] }
+}

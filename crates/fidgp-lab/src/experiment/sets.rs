@@ -1,0 +1,164 @@
+//! The images of a config: in memory or on disk, with their classes.
+
+use std::path::Path;
+
+use fidgp_data::{ImageFolder, Images, Part, catalogue, split};
+use tch::Device;
+
+use crate::config::{DataConfig, FolderConfig, RunConfig};
+use crate::error::{LabError, Result};
+use crate::model::{Model, Signature};
+use crate::source::{Augment, Decoder, FolderSource, ImageSet, ImageSource, View};
+
+/// Labelled images.
+pub enum Set {
+    /// Of one size, as bytes.
+    Memory(Images),
+    /// Of any size, decoded when they are asked for.
+    Folder(ImageFolder),
+}
+
+/// Training, validation and test images of a config.
+pub struct Sets {
+    /// For fitting.
+    pub train: Set,
+    /// For choosing; none without a validation fraction.
+    pub validation: Option<Set>,
+    /// For reporting.
+    pub test: Set,
+}
+
+/// Whether a set is for training or for measuring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Random changes, as the config says.
+    Training,
+    /// None.
+    Measuring,
+}
+
+impl Set {
+    /// The names of the classes.
+    pub fn classes(&self) -> &[String] {
+        match self {
+            Self::Memory(images) => images.class_names(),
+            Self::Folder(folder) => folder.class_names(),
+        }
+    }
+
+    fn labels(&self) -> &[u32] {
+        match self {
+            Self::Memory(images) => images.labels(),
+            Self::Folder(folder) => folder.labels(),
+        }
+    }
+
+    fn select(&self, rows: &[usize]) -> Result<Self> {
+        Ok(match self {
+            Self::Memory(images) => Self::Memory(images.select(rows)?),
+            Self::Folder(folder) => Self::Folder(folder.select(rows)?),
+        })
+    }
+
+    /// The set as a model sees it.
+    pub fn source(&self, config: &RunConfig, model: &Model, purpose: Use, device: Device) -> Result<Box<dyn ImageSet>> {
+        let normalisation = model.normalisation.as_ref();
+        let normalisation = normalisation.ok_or_else(|| LabError::config("network", "has no normalisation"))?;
+        let augment = match config.data {
+            DataConfig::Images { augment, .. } if purpose == Use::Training => augment,
+            _ => Augment::None,
+        };
+        Ok(match self {
+            Self::Memory(images) => Box::new(ImageSource::new(images, augment, normalisation, device)),
+            Self::Folder(folder) => {
+                let view = View::of(&config.data, folder_image(config));
+                Box::new(FolderSource::new(Decoder::new(folder.clone(), view)?, normalisation, device))
+            }
+        })
+    }
+
+    /// The signature of a network for these images.
+    pub fn signature(&self, config: &RunConfig) -> Signature {
+        let classes = self.classes().len() as i64;
+        let given = config.normalisation.as_ref().and_then(crate::config::NormaliseConfig::statistics);
+        match self {
+            Self::Memory(images) => Signature::Classification {
+                image: images.size().map(|size| size as i64),
+                classes,
+                statistics: given.unwrap_or_else(|| images.channel_statistics()),
+            },
+            Self::Folder(_) => {
+                let statistics = given.unwrap_or_else(crate::config::imagenet);
+                Signature::Classification { image: folder_image(config), classes, statistics }
+            }
+        }
+    }
+}
+
+/// `[channels, height, width]` of what a network sees of a folder.
+fn folder_image(config: &RunConfig) -> [i64; 3] {
+    let side = if let DataConfig::Folder(folder) = &config.data { i64::from(folder.crop) } else { 0 };
+    [3, side, side]
+}
+
+impl Sets {
+    /// Reads (or lists) the images a config names and holds out its validation part.
+    ///
+    /// # Errors
+    /// When a file is missing or broken; the message names it.
+    pub fn read(config: &RunConfig, root: &Path) -> Result<Self> {
+        let (fraction, limit) = match &config.data {
+            DataConfig::Images { validation_fraction, limit, .. } => (*validation_fraction, *limit),
+            DataConfig::Folder(folder) => (folder.validation_fraction, None),
+            _ => return Err(no_images()),
+        };
+        let all = part(config, root, Part::Train)?;
+        let test = part(config, root, Part::Test)?;
+        same_classes(&all, &test)?;
+        // The validation images depend on the data alone, not on the run's seed: all runs choose on the same ones.
+        let holdout = split::stratified(all.labels(), fraction, 0)?;
+        let validation = if holdout.validation.is_empty() { None } else { Some(all.select(&holdout.validation)?) };
+        let kept = limit.unwrap_or(usize::MAX).min(holdout.train.len());
+        Ok(Self { train: all.select(&holdout.train[..kept])?, validation, test })
+    }
+}
+
+fn no_images() -> LabError {
+    LabError::config("data.set", "must be \"images\" or \"folder\"")
+}
+
+/// The training or the test images of a config.
+///
+/// # Errors
+/// When a file is missing or broken; the message names it.
+pub fn part(config: &RunConfig, root: &Path, part: Part) -> Result<Set> {
+    match &config.data {
+        DataConfig::Images { name, .. } => Ok(Set::Memory(catalogue::images(root, name, part)?)),
+        DataConfig::Folder(folder) => Ok(Set::Folder(open(folder, root, part)?)),
+        _ => Err(no_images()),
+    }
+}
+
+fn open(config: &FolderConfig, root: &Path, part: Part) -> Result<ImageFolder> {
+    let name = if part == Part::Train { "train" } else { "val" };
+    let folder = ImageFolder::open(&root.join(&config.path).join(name))?;
+    let found = folder.class_names().len();
+    match config.classes {
+        Some(classes) if classes != found => {
+            let why = format!("= {classes}, but {} holds {found} class folders", folder.root().display());
+            Err(LabError::config("data.classes", why))
+        }
+        _ => Ok(folder),
+    }
+}
+
+fn same_classes(train: &Set, test: &Set) -> Result<()> {
+    let other = train.classes().iter().zip(test.classes()).find(|(train, test)| train != test);
+    if other.is_none() && train.classes().len() == test.classes().len() {
+        return Ok(());
+    }
+    let example = other.map_or(String::new(), |(train, test)| format!(", such as `{train}` and `{test}`"));
+    let (train, test) = (train.classes().len(), test.classes().len());
+    let why = format!("has {train} classes in train/ and {test} in val/ that must be the same{example}");
+    Err(LabError::config("data.path", why))
+}

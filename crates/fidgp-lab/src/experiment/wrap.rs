@@ -1,0 +1,110 @@
+//! What wrapping does to a trained network, before any training.
+
+use fidgp::Key;
+use fidgp::predict::Draws;
+use fidgp_data::Part;
+use fidgp_metrics::names;
+use fidgp_zoo::{ImportReport, StartReport};
+use serde::Serialize;
+
+use super::sets::{self, Set, Sets, Use};
+use super::{Setting, start};
+use crate::config::{Method, RunConfig};
+use crate::error::{LabError, Result};
+use crate::evaluate;
+use crate::model::Model;
+use crate::source::ImageSet;
+use crate::train::{Optimiser, checkpoint};
+
+/// A network that was wrapped, measured on the test images at each stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct WrapReport {
+    /// What the weight file had.
+    pub weights: ImportReport,
+    /// How well each Bayesian layer fits the trained one.
+    pub start: StartReport,
+    /// The measurements, in order.
+    pub stages: Vec<Stage>,
+    /// Test images.
+    pub images: usize,
+    /// Why the BatchNorm statistics were not re-estimated, if they were not.
+    pub statistics_kept: Option<String>,
+}
+
+/// The network at one stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stage {
+    /// In words.
+    pub name: String,
+    /// Fraction of test images that are right.
+    pub accuracy: f64,
+    /// NLL of the mean prediction.
+    pub nll: f64,
+    /// Expected calibration error, 15 bins.
+    pub ece: f64,
+}
+
+/// Wraps the network whose weights a config names and measures it before and after; with `save`, leaves a run folder that
+/// `fidgp train --resume` trains from its first step.
+///
+/// # Errors
+/// When the config names no weights or no Bayesian layers, or weights and data do not fit it.
+pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapReport> {
+    config.check()?;
+    let file =
+        config.start.as_ref().ok_or_else(|| LabError::config("start.weights", "is missing; pass --weights FILE"))?;
+    if config.method == Method::Deterministic {
+        return Err(LabError::config("method", "= \"deterministic\" has nothing to wrap; try --set method=fidgp"));
+    }
+    if save {
+        super::refuse_to_mix(setting)?;
+    }
+    let test = sets::part(config, &setting.data_root, Part::Test)?;
+    let train = match Sets::read(config, &setting.data_root) {
+        Err(error) if config.normalisation.is_none() => return Err(error),
+        read => read.map(|sets| sets.train),
+    };
+    let signature = train.as_ref().unwrap_or(&test).signature(config);
+    let (plain, weights) = start::plain(config, &signature, &file.weights, setting.device)?;
+    let model = Model::init(config, &signature, setting.device)?;
+    let source = |set: &Set, model: &Model| set.source(config, model, Use::Measuring, setting.device);
+    let images = source(&test, &plain)?;
+    let mut stages = vec![at_mean("trained network", &plain, images.as_ref(), config)?];
+    let start = start::wrap(&model, &plain)?;
+    stages.push(at_mean("wrapped, posterior mean", &model, images.as_ref(), config)?);
+    let statistics_kept = match &train {
+        _ if file.statistics_images == 0 => Some("start.statistics_images is 0".to_owned()),
+        Ok(set) => {
+            start::reestimate(config, &model, source(set, &model)?.as_ref(), file.statistics_images)?;
+            stages.push(at_mean("… with BatchNorm re-estimated", &model, images.as_ref(), config)?);
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    let draws = Draws::new(model.network.as_ref(), config.predict.draws, Key::new(config.seed).fold("predict"))?;
+    let name = format!("… mean of {} weight draw{}", draws.count, if draws.count == 1 { "" } else { "s" });
+    stages.push(stage(&name, draws, images.as_ref(), config)?);
+    if save {
+        super::open_folder(config, setting, &model)?;
+        super::write_classes(&setting.run, test.classes())?;
+        let mut tensors = checkpoint::variables(&model.store);
+        tensors.extend(Optimiser::new(&model.store, config.train.optimiser)?.state());
+        checkpoint::save(&checkpoint::last(&setting.run), &tensors, &checkpoint::Progress::default())?;
+    }
+    Ok(WrapReport { weights, start, stages, images: images.len(), statistics_kept })
+}
+
+fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
+    stage(name, Draws::at_mean(model.network.as_ref())?, images, config)
+}
+
+fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
+    let metrics = evaluate::classify(draws, images.chunks(config.predict.batch_size))?.metrics;
+    let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
+    Ok(Stage {
+        name: name.to_owned(),
+        accuracy: metric(names::CLS_ACC),
+        nll: metric(names::CLS_NLL),
+        ece: metric(names::CAL_ECE),
+    })
+}

@@ -1,0 +1,87 @@
+//! The model card: what it is, how good it is, how to use it.
+
+use std::fmt::Write;
+
+use fidgp_metrics::names;
+
+use super::{Dtype, architecture};
+use crate::config::RunConfig;
+use crate::predict::Predictor;
+use crate::record::Results;
+use crate::report::format::short;
+
+/// Metrics of the card and what they are called there.
+const SHOWN: [(&str, &str); 13] = [
+    (names::CLS_ACC, "accuracy"),
+    (names::CLS_NLL, "NLL of the mean prediction, nats"),
+    (names::CLS_NLL_PER_DRAW, "mean of the draws' NLLs, nats"),
+    (names::CLS_BRIER, "Brier score"),
+    (names::CAL_ECE, "expected calibration error"),
+    (names::CAL_ADAPTIVE_ECE, "the same, bins of equal mass"),
+    (names::SC_AURC, "area under the risk-coverage curve"),
+    (names::ENS_MI, "mean epistemic uncertainty, nats"),
+    (names::REG_RMSE, "RMSE"),
+    (names::REG_NLL, "NLL, nats"),
+    (names::REG_CRPS, "CRPS"),
+    (names::REG_COVERAGE, "coverage of the central interval"),
+    ("reg/EpistemicSD", "mean epistemic deviation"),
+];
+
+/// The text of `README.md`.
+pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> String {
+    let config = &predictor.config;
+    let images = config.data.has_images();
+    let task = if images { "image-classification" } else { "tabular-regression" };
+    let (network, data, method) = (architecture(&config.network), config.data.name(), config.method.name());
+    let example = if images { "picture.png" } else { "rows.csv" };
+    let stored = if dtype == Dtype::F16 { "f16 (vectors in f32)" } else { "f32" };
+    let parameters = short(predictor.model.parameter_count() as f64);
+    format!(
+        "---\nlibrary_name: fidgp\npipeline_tag: {task}\ntags:\n- bayesian\n- uncertainty\n- {method}\n---\n\n# {name}\n\n\
+         {what}: {network} on {data}, {parameters} parameters, stored in {stored}.\n\n\
+         ```sh\nfidgp predict FOLDER {example}    # FOLDER: where this file lies\n```\n\n\
+         Every prediction is the mean over weight draws; its uncertainty is split into what the data leaves open \
+         (aleatoric) and what the weights leave open (epistemic).\n\n## Results\n\n{results}\n## How it was made\n\n\
+         The whole config, seed {seed} included, is under `run` in `config.json`.{limits}\n",
+        name = config.name,
+        what = describe(config),
+        results = results.map_or("No results were recorded with the run.\n".to_owned(), table),
+        seed = config.seed,
+        limits = limits(config),
+    )
+}
+
+fn describe(config: &RunConfig) -> &'static str {
+    match config.method {
+        crate::config::Method::Deterministic => "A network with plain weights",
+        crate::config::Method::Ffgu => "A Bayesian network with inducing weights and a diagonal posterior (FFG-U)",
+        crate::config::Method::Fidgp => "A Bayesian network with inducing weights (FiD-GP)",
+    }
+}
+
+fn limits(config: &RunConfig) -> String {
+    let weight = config.train.kl.weight;
+    if config.inducing.is_none() || (weight - 1.0).abs() < 1e-12 {
+        return String::new();
+    }
+    format!(" The KL was weighted {weight}: this is a tempered posterior.")
+}
+
+fn table(results: &Results) -> String {
+    let mut text = "| on the test data | |\n|---|---|\n".to_owned();
+    for (name, words) in SHOWN {
+        let Some(value) = results.metrics.get(name) else { continue };
+        let notes = results.metric_notes.get(name).into_iter().flatten();
+        let notes = notes.fold(String::new(), |text, (key, value)| text + &format!(", {key} {value}"));
+        let value = value.map_or("not finite".to_owned(), |value| format!("{value:.4}"));
+        let _ = writeln!(text, "| {words}{notes} | {value} |");
+    }
+    let draws =
+        results.config.pointer("/predict/draws").map_or(String::new(), |draws| format!("{draws} weight draws, "));
+    let machine = results.hardware.gpu.as_ref().unwrap_or(&results.hardware.cpu);
+    let _ = writeln!(text, "\nMeasured before any rounding: {draws}commit `{}`, {machine}.", results.commit);
+    if let Some(command) = &results.command {
+        let _ = writeln!(text, "\n```sh\n{command}\n```");
+    }
+    text
+}

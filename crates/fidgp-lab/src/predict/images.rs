@@ -1,0 +1,94 @@
+//! Pictures to classes.
+
+use std::path::{Path, PathBuf};
+
+use fidgp::predict::classify;
+use fidgp_data::Picture;
+use serde::Serialize;
+use tch::{Device, Kind, Tensor};
+
+use super::Predictor;
+use crate::error::{LabError, Result};
+use crate::source::View;
+
+/// Pictures that go through the network at once.
+const BATCH: usize = 64;
+
+/// What the model says about one picture.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassPrediction {
+    /// Mean probability of each class over the draws.
+    pub probabilities: Vec<f64>,
+    /// Entropy of the mean, nats.
+    pub total: f64,
+    /// Mean entropy of the draws, nats: what the data leaves open.
+    pub aleatoric: f64,
+    /// Their difference, nats: what the weights leave open.
+    pub epistemic: f64,
+}
+
+/// A picture with what the model says, or why it cannot say anything.
+pub type Predicted = (PathBuf, Result<ClassPrediction>);
+
+impl ClassPrediction {
+    /// The most probable classes, best first.
+    pub fn top(&self, count: usize) -> Vec<(usize, f64)> {
+        let mut all: Vec<_> = self.probabilities.iter().copied().enumerate().collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.truncate(count);
+        all
+    }
+}
+
+impl Predictor {
+    /// Classifies picture files with K draws, in order. A file that cannot be read spoils its own place only.
+    ///
+    /// # Errors
+    /// When the model takes no pictures, or a covariance cannot be factorised.
+    pub fn classify(&self, files: &[PathBuf], draws: u64) -> Result<Vec<Predicted>> {
+        let Some(view) = self.view else {
+            return Err(LabError::config("MODEL", "takes tables: give it a .csv file, not pictures"));
+        };
+        let mut predicted = Vec::new();
+        for part in files.chunks(BATCH) {
+            let (sound, bad): (Vec<_>, Vec<_>) =
+                part.iter().map(|file| (file, see(file, view))).partition(|(_, seen)| seen.is_ok());
+            let (names, pixels): (Vec<_>, Vec<_>) =
+                sound.into_iter().filter_map(|(file, seen)| Some((file, seen.ok()?))).unzip();
+            let said = if pixels.is_empty() { Vec::new() } else { self.classify_pixels(&pixels, view, draws)? };
+            let said = names.into_iter().cloned().zip(said.into_iter().map(Ok));
+            let bad = bad.into_iter().filter_map(|(file, seen)| Some((file.clone(), Err(seen.err()?))));
+            let mut done: Vec<Predicted> = said.chain(bad).collect();
+            done.sort_by_key(|(file, _)| part.iter().position(|other| other == file));
+            predicted.extend(done);
+        }
+        Ok(predicted)
+    }
+
+    fn classify_pixels(&self, pixels: &[Vec<u8>], view: View, draws: u64) -> Result<Vec<ClassPrediction>> {
+        let normalisation = self.model.normalisation.as_ref();
+        let normalisation = normalisation.ok_or_else(|| LabError::config("MODEL", "has no normalisation"))?;
+        let side = i64::from(view.crop);
+        let batch = Tensor::from_slice(&pixels.concat()).view([-1, view.channels as i64, side, side]);
+        let batch = normalisation.apply(&batch.to_device(self.model.store.device()).to_kind(Kind::Float));
+        let classified = classify(&self.draws(draws)?, &[batch], None)?;
+        let rows = |tensor: &Tensor| -> Result<Vec<f64>> {
+            Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu).reshape([-1]))?)
+        };
+        let (total, aleatoric, epistemic) =
+            (rows(&classified.total)?, rows(&classified.aleatoric)?, rows(&classified.epistemic)?);
+        let probabilities = rows(&classified.probs)?;
+        let rows = probabilities.chunks_exact(probabilities.len() / pixels.len()).enumerate();
+        let row = |(i, probabilities): (usize, &[f64])| ClassPrediction {
+            probabilities: probabilities.to_vec(),
+            total: total[i],
+            aleatoric: aleatoric[i],
+            epistemic: epistemic[i],
+        };
+        Ok(rows.map(row).collect())
+    }
+}
+
+fn see(file: &Path, view: View) -> Result<Vec<u8>> {
+    view.centre(&Picture::open(file)?)
+}

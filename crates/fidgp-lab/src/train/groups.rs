@@ -1,0 +1,87 @@
+//! Parameters that learn at a rate of their own.
+
+use fidgp_zoo::plan::glob;
+use serde::{Deserialize, Serialize};
+use tch::Tensor;
+
+use crate::error::{LabError, Result};
+
+/// One group: `{ parameters = ["*.z_row", "*.z_col"], rate = 0.1 }`. Later groups win.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// Names of parameters as a checkpoint has them, `*` for any run of characters.
+    pub parameters: Vec<String>,
+    /// What the learning rate is multiplied by; 0 keeps them as they are.
+    #[serde(default = "one")]
+    pub rate: f64,
+    /// Their weight decay; as for all others without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f64>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Rate and decay of every number of the flat buffer.
+#[derive(Debug)]
+pub struct Groups {
+    /// Multiplies the learning rate.
+    pub rate: Tensor,
+    /// L2 penalty.
+    pub decay: Tensor,
+}
+
+impl Groups {
+    /// Lays the groups over parameters that stand in the buffer in this order, each with its usual decay.
+    ///
+    /// # Errors
+    /// When a pattern fits no parameter, or a number is negative.
+    pub fn new<'a>(
+        configs: &[GroupConfig],
+        parameters: impl Iterator<Item = (&'a str, &'a Tensor, f64)> + Clone,
+    ) -> Result<Self> {
+        for config in configs {
+            config.check(&parameters.clone().map(|(name, _, _)| name))?;
+        }
+        let (mut rates, mut decays) = (Vec::new(), Vec::new());
+        for (name, tensor, usual) in parameters {
+            let own = || configs.iter().rev().filter(|config| config.has(name));
+            let rate = own().next().map_or(1.0, |config| config.rate);
+            let decay = own().find_map(|config| config.weight_decay).unwrap_or(usual);
+            let spread = |value: f64| tensor.detach().full_like(value).reshape([-1]);
+            rates.push(spread(rate));
+            decays.push(spread(decay));
+        }
+        Ok(Self { rate: Tensor::cat(&rates, 0), decay: Tensor::cat(&decays, 0) })
+    }
+}
+
+impl GroupConfig {
+    fn has(&self, name: &str) -> bool {
+        self.parameters.iter().any(|pattern| glob(pattern, name))
+    }
+
+    /// Checks the numbers, and that there are parameters of these names.
+    ///
+    /// # Errors
+    /// Names the pattern that fits none.
+    pub fn check<'a>(&self, names: &(impl Iterator<Item = &'a str> + Clone)) -> Result<()> {
+        let fine = |number: f64| number >= 0.0 && number.is_finite();
+        if !fine(self.rate) || !self.weight_decay.is_none_or(fine) {
+            return Err(LabError::config("train.groups", "rate and weight_decay must be at least 0"));
+        }
+        let unused = self.parameters.iter().find(|pattern| !names.clone().any(|name| glob(pattern, name)));
+        match unused {
+            Some(pattern) => {
+                let example = names.clone().take(4).collect::<Vec<_>>().join(", ");
+                Err(LabError::config("train.groups", format!("`{pattern}` fits no parameter; there are {example}, …")))
+            }
+            None if self.parameters.is_empty() => {
+                Err(LabError::config("train.groups", "each needs `parameters`, such as [\"*.z_row\"]"))
+            }
+            None => Ok(()),
+        }
+    }
+}
