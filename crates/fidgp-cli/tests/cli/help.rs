@@ -13,6 +13,7 @@ fn every_command_explains_itself() {
         "export",
         "report",
         "cost",
+        "bench",
         "verify",
         "data",
         "data check",
