@@ -1,13 +1,11 @@
 use std::{path::Path, process::Command};
 
 /// The commit of the source this program was built from: 12 digits, `-dirty` where tracked files differ from it,
-/// `unknown` where there is no git or no repository (a program carried to another machine is told by `FIDGP_COMMIT`).
-/// Changes under `results/` do not count: they are output.
+/// `unknown` where there is no git or no repository. A program carried to another machine is told by `FIDGP_COMMIT`,
+/// which comes first: there may be another checkout at the same place there. Changes under `results/` do not count: they
+/// are output.
 pub fn commit() -> String {
-    match commit_of(Path::new(env!("CARGO_MANIFEST_DIR"))) {
-        unknown if unknown == "unknown" => std::env::var("FIDGP_COMMIT").unwrap_or(unknown),
-        found => found,
-    }
+    std::env::var("FIDGP_COMMIT").unwrap_or_else(|_| commit_of(Path::new(env!("CARGO_MANIFEST_DIR"))))
 }
 
 /// The same for any folder.
