@@ -10,7 +10,7 @@ use serde::Serialize;
 use tch::nn::VarStore;
 use tch::{Device, Tensor};
 
-use crate::draw_cost::{DrawCost, factored_forward, flow_row};
+use crate::draw_cost::{DrawCost, factored_forward, flow_row, is_factored};
 use crate::{LayerGeometry, LayerKind, LayerPlan, Operation, Result};
 
 /// Whose parameters are counted.
@@ -40,8 +40,9 @@ pub struct LayerCost {
     pub macs: i64,
     /// Multiply-accumulates of one draw of the weight.
     pub draw: Option<DrawCost>,
-    /// Multiply-accumulates of one image with the mean weight never formed.
-    pub factored_macs: Option<i64>,
+    /// Multiply-accumulates of one image by our order of evaluation: fewer where the mean weight is applied factor by
+    /// factor.
+    pub macs_ours: i64,
 }
 
 /// A network's cost. FLOPs are two for each multiply-accumulate of one image and one draw.
@@ -82,7 +83,7 @@ pub fn cost(network: &[LayerGeometry], plan: &LayerPlan, counting: Counting) -> 
         state,
         macs,
         flops_paper: 2 * (macs + drawn(&|draw| draw.paper.total())),
-        flops_ours: 2 * (macs + drawn(&|draw| draw.ours.total())),
+        flops_ours: 2 * (sum(&|l| l.macs_ours) + drawn(&|draw| draw.ours.total())),
         factor_macs: drawn(&|draw| draw.factors),
         bytes_f32: 4 * (parameters + state),
         bytes_f16: 2 * (parameters + state),
@@ -99,7 +100,7 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         state: layer.buffers(),
         macs: layer.macs(),
         draw: None,
-        factored_macs: None,
+        macs_ours: layer.macs(),
     };
     let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
     let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };
@@ -116,7 +117,9 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         cost.state = flow_state(&config.posterior, sizes.cols)? + i64::from(!config.learn_lamda);
     }
     cost.draw = Some(DrawCost::of(sizes, &config, flow));
-    cost.factored_macs = Some(factored_forward(sizes, groups(layer), layer.positions()));
+    if is_factored(sizes, &config) && groups(layer) == 1 {
+        cost.macs_ours = factored_forward(sizes, layer.positions());
+    }
     Ok(cost)
 }
 

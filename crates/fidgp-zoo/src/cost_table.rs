@@ -24,8 +24,8 @@ impl Display for Cost {
         let header = format!("{:<name_width$}  {:<20}", "layer", "operation");
         writeln!(
             f,
-            "{header}  {:>9}  {:>12}  {:>14}  {:>14}  {:>14}",
-            "inducing", "parameters", "MACs", "draw, paper", "draw, ours"
+            "{header}  {:>9}  {:>12}  {:>14}  {:>14}  {:>14}  {:>14}",
+            "inducing", "parameters", "MACs", "MACs, ours", "draw, paper", "draw, ours"
         )?;
         for layer in self.layers.iter().filter(|layer| layer.macs > 0) {
             write_layer(f, layer, name_width)?;
@@ -55,10 +55,9 @@ fn write_layer(f: &mut Formatter, layer: &LayerCost, name_width: usize) -> fmt::
     let ours = draw(layer.draw.map(|draw| draw.ours.total()));
     let (name, operation) = (&layer.name, &layer.operation);
     let (parameters, macs) = (thousands(layer.parameters), thousands(layer.macs));
-    writeln!(
-        f,
-        "{name:<name_width$}  {operation:<20}  {inducing:>9}  {parameters:>12}  {macs:>14}  {paper:>14}  {ours:>14}"
-    )
+    let order = if layer.macs_ours == layer.macs { "=".to_owned() } else { thousands(layer.macs_ours) };
+    write!(f, "{name:<name_width$}  {operation:<20}  {inducing:>9}  {parameters:>12}  {macs:>14}  {order:>14}")?;
+    writeln!(f, "  {paper:>14}  {ours:>14}")
 }
 
 /// 1234567 → `1,234,567`

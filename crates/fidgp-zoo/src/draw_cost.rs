@@ -31,14 +31,16 @@ pub struct PaperDraw {
     pub flow: i64,
 }
 
-/// Our order: `A_rᵀ(V − λ L_r⁻¹ū L_c⁻ᵀ)A_c + λe1` with `A = L⁻¹Z`.
+/// Our order: `A_rᵀ(V − λ L_r⁻¹ū L_c⁻ᵀ)A_c + λe1` with `A = L⁻¹Z`. Of the two ways to multiply three matrices the one is
+/// counted, and taken, that carries the narrower side of W along; below for `d_out ≤ d_in`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OurDraw {
-    /// `RC·d_in + R·d_out·d_in`: mean and Matheron's correction in one pair of products.
+    /// `RC·d_out + C·d_out·d_in`: mean and Matheron's correction in one pair of products; the first alone where the mean
+    /// weight is never formed.
     pub mean: i64,
-    /// ū: `R·d_out·d_in + RC·d_in + R²C + RC²`, for Matheron draws.
+    /// ū: `C·d_out·d_in + RC·d_out + R²C + RC²`, for Matheron draws.
     pub prior_inducing: i64,
-    /// Its two triangular solves: `½(R²C + RC²)`.
+    /// Its products with `L_r⁻¹` and `L_c⁻¹`: `R²C + RC²`.
     pub whiten: i64,
     /// All rows through the flow.
     pub flow: i64,
@@ -69,17 +71,24 @@ impl OurDraw {
         self.mean + self.prior_inducing + self.whiten + self.flow
     }
 
-    fn of(sizes: Sizes, matheron: bool, whitened: bool, flow: i64) -> Self {
+    fn of(sizes: Sizes, config: &InducingConfig, flow: i64) -> Self {
         let Sizes { d_out, d_in, rows: r, cols: c } = sizes;
-        let solves = i64::from(matheron) + i64::from(!whitened);
-        let prior_inducing = r * d_out * d_in + r * c * d_in + r * r * c + r * c * c;
+        let matheron = config.conditional == Conditional::Matheron;
+        let whitenings = i64::from(matheron) + i64::from(!config.whitened_u);
+        let product = if d_out <= d_in { r * c * d_out + c * d_out * d_in } else { r * c * d_in + r * d_out * d_in };
         Self {
-            mean: r * c * d_in + r * d_out * d_in,
-            prior_inducing: if matheron { prior_inducing } else { 0 },
-            whiten: solves * (r * r * c + r * c * c) / 2,
+            mean: if is_factored(sizes, config) { r * c * d_out } else { product },
+            prior_inducing: if matheron { product + r * r * c + r * c * c } else { 0 },
+            whiten: whitenings * (r * r * c + r * c * c),
             flow,
         }
     }
+}
+
+/// Whether the mean weight is applied factor by factor and never formed (groups aside): noise on the outputs allows it.
+pub fn is_factored(sizes: Sizes, config: &InducingConfig) -> bool {
+    let outputs = config.conditional == Conditional::Reparam && config.noise == NoiseOn::Outputs;
+    outputs && sizes.is_cheaper_factored()
 }
 
 impl DrawCost {
@@ -89,23 +98,22 @@ impl DrawCost {
         debug_assert!(!(matheron && config.noise == NoiseOn::Outputs));
         Self {
             paper: PaperDraw::of(sizes, matheron, flow),
-            ours: OurDraw::of(sizes, matheron, config.whitened_u, flow),
+            ours: OurDraw::of(sizes, config, flow),
             factors: factors(sizes, matheron),
         }
     }
 }
 
-/// `ZZᵀ`, its Cholesky factors (n³/6 each) and `L⁻¹Z`, on both sides.
+/// `ZZᵀ`, its Cholesky factors and the inverse of one (n³/6 each), and `L⁻¹Z`, on both sides.
 fn factors(Sizes { d_out, d_in, rows, cols }: Sizes, matheron: bool) -> i64 {
-    let choleskys = if matheron { 2 } else { 1 };
-    let side = |n: i64, width: i64| n * n * width + choleskys * n * n * n / 6 + n * n * width / 2;
+    let cubes = if matheron { 3 } else { 2 };
+    let side = |n: i64, width: i64| n * n * width + cubes * n * n * n / 6 + n * n * width;
     side(rows, d_out) + side(cols, d_in)
 }
 
-/// The mean weight applied without being formed, `T_row(U(T_col x))`, at every position.
-pub fn factored_forward(sizes: Sizes, groups: i64, positions: i64) -> i64 {
-    let Sizes { d_out, d_in, rows, cols } = sizes;
-    positions * (groups * (cols * d_in + rows * cols) + rows * d_out)
+/// The mean weight applied without being formed, `(A_rᵀV)(A_c x)`, at every position.
+pub fn factored_forward(sizes: Sizes, positions: i64) -> i64 {
+    positions * sizes.cols * (sizes.d_in + sizes.d_out)
 }
 
 /// Multiply-accumulates of one row through the flow of this posterior.

@@ -175,16 +175,33 @@ impl Network for Resnet {
     /// # Shapes
     /// `[N, channels, H, W]` → `[N, classes]`
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        let mut h = forward_normed(&self.stem, x, pass)?.relu();
-        if self.pool {
-            h = h.max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false);
+        (0..self.stages()).try_fold(x.shallow_clone(), |h, index| self.stage(index, &h, pass))
+    }
+
+    /// The stem, each block, and the head.
+    fn stages(&self) -> usize {
+        self.blocks.len() + 2
+    }
+
+    fn stage(&self, index: usize, h: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
+        if index == 0 {
+            let h = forward_normed(&self.stem, h, pass)?.relu();
+            return Ok(if self.pool { h.max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false) } else { h });
         }
-        for block in &self.blocks {
-            h = block.forward(&h, pass)?;
+        if let Some(block) = self.blocks.get(index - 1) {
+            return block.forward(h, pass);
         }
         let h = h.mean_dim([2i64, 3].as_slice(), false, h.kind());
         pass.tap("features", &h);
         self.fc.forward(&h, pass)
+    }
+
+    fn first_drawn_stage(&self) -> usize {
+        if self.stem.0.slot.inducing().is_some() {
+            return 0;
+        }
+        let drawn = |block: &Block| block.slots().into_iter().any(|slot| slot.inducing().is_some());
+        1 + self.blocks.iter().position(drawn).unwrap_or(self.blocks.len())
     }
 
     fn slots(&self) -> Vec<&Slot> {

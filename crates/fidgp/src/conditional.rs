@@ -85,6 +85,14 @@ pub fn mean(factors: &PriorFactors, whitened: &Tensor) -> Tensor {
     }
 }
 
+/// `A_rᵀ V`, so that the mean weight is `(A_rᵀ V) A_c`.
+///
+/// # Shapes
+/// whitened `[.., R, C]` → `[.., d_out, C]`
+pub fn left_factor(factors: &PriorFactors, whitened: &Tensor) -> Tensor {
+    factors.a_row.mt().matmul(whitened)
+}
+
 /// Of the two orders of `A B C`, A tall and C wide, whether to begin with `A B`: the narrower side is carried along.
 fn wider_than_tall(tall: &Tensor, wide: &Tensor) -> bool {
     tall.size()[tall.dim() - 2] <= wide.size()[wide.dim() - 1]

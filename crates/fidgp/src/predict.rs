@@ -1,6 +1,9 @@
 //! Prediction with K weight draws: means, and doubt split into aleatoric and epistemic.
 //!
-//! Each draw's weights are made once and used for the whole data set; what is kept does not grow with K.
+//! Each draw's weights are made once and used for the whole data set, and what stands before the first Bayesian layer is
+//! computed once for all draws of a batch. What is kept of the outputs does not grow with K.
+
+use std::ops::Range;
 
 use tch::{Kind, Tensor};
 
@@ -45,28 +48,45 @@ impl<'a> Draws<'a> {
         Ok(Self { key: None, ..Self::new(network, 1, Key::new(0))? })
     }
 
-    /// Outputs of draw k for every batch, in evaluation mode and without gradients.
+    /// Outputs of every batch and draw, in evaluation mode and without gradients; of one batch the draws come in order.
     ///
     /// # Errors
     /// When a batch does not fit the network.
-    pub fn outputs(&self, k: u64, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+    pub fn outputs(&self, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+        let weights = self.network.inducing();
+        let numbers: i64 = weights.iter().map(|weight| weight.sizes().d_out * weight.sizes().d_in).sum();
+        let at_once = (NUMBERS_AT_ONCE / numbers.max(1)).max(1) as usize;
+        let keys: Vec<_> = (0..self.count).map(|k| self.key.map(|key| key.at(k))).collect();
+        let (first, last) = (self.network.first_drawn_stage(), self.network.stages());
         tch::no_grad(|| {
-            let key = self.key.map(|key| key.at(k));
-            let weights = self.network.inducing();
-            let mut pass = match key {
-                Some(key) => Pass::draw(&weights, &self.factors, Mode::Eval, key)?,
-                None => Pass::mean(&weights, &self.factors, Mode::Eval)?,
-            };
-            for (index, batch) in batches.iter().enumerate() {
-                if let Some(key) = key {
-                    pass.set_noise(key.at(self.first_batch + index as u64));
+            for keys in keys.chunks(at_once) {
+                let draw = |&key: &Option<Key>| match key {
+                    Some(key) => Pass::draw(&weights, &self.factors, Mode::Eval, key),
+                    None => Pass::mean(&weights, &self.factors, Mode::Eval),
+                };
+                let mut passes = keys.iter().map(draw).collect::<Result<Vec<_>>>()?;
+                for (index, batch) in batches.iter().enumerate() {
+                    let shared = self.run(0..first, batch, &mut Pass::plain(Mode::Eval))?;
+                    for (key, pass) in keys.iter().zip(&mut passes) {
+                        if let Some(key) = key {
+                            pass.set_noise(key.at(self.first_batch + index as u64));
+                        }
+                        each(index, self.run(first..last, &shared, pass)?)?;
+                    }
                 }
-                each(index, self.network.forward(batch, &mut pass)?)?;
             }
             Ok(())
         })
     }
+
+    /// Some stages of the forward pass.
+    fn run(&self, mut stages: Range<usize>, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+        stages.try_fold(x.shallow_clone(), |h, stage| self.network.stage(stage, &h, pass))
+    }
 }
+
+/// Numbers in the weights of all draws that are held at once: 1 GiB in f32.
+const NUMBERS_AT_ONCE: i64 = 1 << 28;
 
 /// What K draws say about the class of each input.
 #[derive(Debug)]
@@ -100,19 +120,17 @@ pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> R
     let mut probs: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
     let mut entropies: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
     let mut nlls: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
-    for draw in 0..draws.count {
-        draws.outputs(draw, batches, |index, logits| {
-            let log_p = logits.to_kind(Kind::Float).log_softmax(-1, Kind::Float);
-            let p = log_p.exp();
-            add(&mut entropies[index], entropy_of(&p, &log_p) / k);
-            add(&mut probs[index], p / k);
-            if let Some(labels) = labels {
-                let part = labels.narrow(0, offsets[index], batches[index].size()[0]).to_device(log_p.device());
-                add(&mut nlls[index], log_p.f_gather(-1, &part.unsqueeze(-1), false)?.squeeze_dim(-1) * (-1.0 / k));
-            }
-            Ok(())
-        })?;
-    }
+    draws.outputs(batches, |index, logits| {
+        let log_p = logits.to_kind(Kind::Float).log_softmax(-1, Kind::Float);
+        let p = log_p.exp();
+        add(&mut entropies[index], entropy_of(&p, &log_p) / k);
+        add(&mut probs[index], p / k);
+        if let Some(labels) = labels {
+            let part = labels.narrow(0, offsets[index], batches[index].size()[0]).to_device(log_p.device());
+            add(&mut nlls[index], log_p.f_gather(-1, &part.unsqueeze(-1), false)?.squeeze_dim(-1) * (-1.0 / k));
+        }
+        Ok(())
+    })?;
     let join = |parts: Vec<Option<Tensor>>| Tensor::cat(&parts.into_iter().flatten().collect::<Vec<_>>(), 0);
     let (probs, aleatoric) = (join(probs), join(entropies));
     let total = entropy_of(&probs, &probs.clamp_min(1e-38).log());
@@ -178,18 +196,16 @@ impl Regressed {
 /// When there is no batch, or one does not fit the network.
 pub fn regress(draws: &Draws, likelihood: &Gaussian, batches: &[Tensor]) -> Result<Regressed> {
     offsets(batches)?;
-    let mut means = Vec::new();
-    let mut noise = Vec::new();
-    for draw in 0..draws.count {
-        let (mut mean_parts, mut noise_parts) = (Vec::new(), Vec::new());
-        draws.outputs(draw, batches, |_, outputs| {
-            let output = likelihood.output(&outputs.to_kind(Kind::Double));
-            mean_parts.push(output.mean);
-            noise_parts.push(output.variance.to_kind(Kind::Double));
-            Ok(())
-        })?;
-        means.push(Tensor::cat(&mean_parts, 0));
-        noise.push(Tensor::cat(&noise_parts, 0));
-    }
-    Ok(Regressed { means: Tensor::stack(&means, 0).detach(), noise: Tensor::stack(&noise, 0).detach() })
+    let mut means: Vec<Vec<Tensor>> = batches.iter().map(|_| Vec::new()).collect();
+    let mut noise: Vec<Vec<Tensor>> = batches.iter().map(|_| Vec::new()).collect();
+    draws.outputs(batches, |index, outputs| {
+        let output = likelihood.output(&outputs.to_kind(Kind::Double));
+        means[index].push(output.mean);
+        noise[index].push(output.variance.to_kind(Kind::Double));
+        Ok(())
+    })?;
+    let join = |parts: Vec<Vec<Tensor>>| {
+        Tensor::cat(&parts.iter().map(|draws| Tensor::stack(draws, 0)).collect::<Vec<_>>(), 1).detach()
+    };
+    Ok(Regressed { means: join(means), noise: join(noise) })
 }

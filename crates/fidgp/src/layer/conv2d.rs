@@ -6,7 +6,7 @@ use tch::nn::Path;
 use super::Pass;
 use super::linear::VARIANCE_FLOOR;
 use super::slot::{DenseStart, Slot, SlotConfig};
-use crate::weight::Drawn;
+use crate::weight::{Drawn, MeanWeight};
 use crate::{Error, Key, Result};
 
 /// The geometry of a convolution.
@@ -123,7 +123,7 @@ impl Conv2d {
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
                 Drawn::Weight(w) => self.apply(x, &w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, &mean, pass)?;
+                    let y = self.apply_mean(x, &mean, pass)?;
                     let noise = pass.noise.of(name, &y)?;
                     y + noise * (scale * self.patch_energy(x).sqrt())
                 }
@@ -133,10 +133,23 @@ impl Conv2d {
         Ok(y)
     }
 
+    /// The same with a mean weight: factor by factor it is a convolution to C channels, then one of 1×1.
+    fn apply_mean(&self, x: &Tensor, mean: &MeanWeight, pass: &Pass) -> Result<Tensor> {
+        match mean {
+            MeanWeight::Factors { left, right } if self.config.groups == 1 => {
+                let pixels = left.unsqueeze(-1).unsqueeze(-1); // [out, C, 1, 1]
+                let inner = self.apply(x, right, pass)?;
+                Ok(inner.f_conv2d(&pass.cast(&pixels), None::<&Tensor>, 1, 0, 1, 1)?)
+            }
+            other => self.apply(x, &other.matrix(), pass),
+        }
+    }
+
     /// Convolves with a weight matrix whose last column is the bias, if there is one.
     fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Result<Tensor> {
         let columns = w.size()[1] - i64::from(self.config.bias);
-        let kernel = w.narrow(1, 0, columns).reshape(self.config.weight_shape());
+        let [_, inputs, height, width] = self.config.weight_shape();
+        let kernel = w.narrow(1, 0, columns).reshape([-1, inputs, height, width]);
         let bias = self.config.bias.then(|| w.select(1, columns));
         self.convolve(x, &kernel, bias.as_ref(), pass)
     }
@@ -157,5 +170,33 @@ impl Conv2d {
         let patches = energy.conv2d(&ones, None::<&Tensor>, stride, padding, dilation, groups);
         let patches = patches + f64::from(u8::from(bias)) + VARIANCE_FLOOR;
         if groups == 1 { patches } else { patches.repeat_interleave_self_int(out_channels / groups, 1, None) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Mode;
+    use tch::nn::VarStore;
+    use tch::{Device, Kind};
+
+    #[test]
+    fn factor_by_factor_is_the_product() {
+        let normal = |seed: u64, shape: &[i64]| Key::new(seed).normal(shape, Kind::Double, Device::Cpu);
+        let geometries = [
+            Conv2dConfig::same(6, 8, 3),
+            Conv2dConfig::same(6, 8, 3).stride(2).bias(),
+            Conv2dConfig::same(6, 8, 3).dilation(2),
+            Conv2dConfig { groups: 2, ..Conv2dConfig::same(6, 8, 3) },
+        ];
+        for config in geometries {
+            let store = VarStore::new(Device::Cpu);
+            let conv = Conv2d::init(&store.root(), config, &SlotConfig::Dense, Key::new(1)).unwrap();
+            let width = config.weight_shape()[1..].iter().product::<i64>() + i64::from(config.bias);
+            let mean = MeanWeight::Factors { left: normal(2, &[8, 3]), right: normal(3, &[3, width]) };
+            let (x, pass) = (normal(4, &[2, 6, 7, 7]), Pass::plain(Mode::Eval));
+            let gap = conv.apply_mean(&x, &mean, &pass).unwrap() - conv.apply(&x, &mean.matrix(), &pass).unwrap();
+            assert!(gap.abs().max().double_value(&[]) < 1e-11, "{config:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use tch::nn::Path;
 
 use super::Pass;
 use super::slot::{DenseStart, Slot, SlotConfig};
-use crate::weight::Drawn;
+use crate::weight::{Drawn, MeanWeight};
 use crate::{Error, Key, Result};
 
 /// Keeps the square root differentiable where all inputs are zero.
@@ -54,7 +54,7 @@ impl Linear {
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
                 Drawn::Weight(w) => self.apply(x, &w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply(x, &mean, pass)?;
+                    let y = self.apply_mean(x, &mean, pass)?;
                     let variance = x.square().sum_dim_intlist(-1, true, x.kind()) + f64::from(u8::from(self.bias));
                     let noise = pass.noise.of(name, &y)?;
                     y + noise * (scale * (variance + VARIANCE_FLOOR).sqrt())
@@ -63,6 +63,14 @@ impl Linear {
         };
         pass.tap(name, &y);
         Ok(y)
+    }
+
+    /// The same with a mean weight, factor by factor where it comes so.
+    fn apply_mean(&self, x: &Tensor, mean: &MeanWeight, pass: &Pass) -> Result<Tensor> {
+        match mean {
+            MeanWeight::Matrix(w) => self.apply(x, w, pass),
+            MeanWeight::Factors { left, right } => linear(&self.apply(x, right, pass)?, left, None, pass),
+        }
     }
 
     /// The linear map of a weight matrix whose last column is the bias, if there is one.
@@ -77,4 +85,25 @@ impl Linear {
 
 fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, pass: &Pass) -> Result<Tensor> {
     Ok(pass.cast(x).f_linear(&pass.cast(weight), bias.map(|bias| pass.cast(bias)))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Mode;
+    use tch::nn::VarStore;
+    use tch::{Device, Kind};
+
+    #[test]
+    fn factor_by_factor_is_the_product() {
+        let normal = |seed: u64, shape: &[i64]| Key::new(seed).normal(shape, Kind::Double, Device::Cpu);
+        for bias in [false, true] {
+            let store = VarStore::new(Device::Cpu);
+            let layer = Linear::init(&store.root(), 9, 7, bias, &SlotConfig::Dense, Key::new(1)).unwrap();
+            let mean = MeanWeight::Factors { left: normal(2, &[7, 3]), right: normal(3, &[3, 9 + i64::from(bias)]) };
+            let (x, pass) = (normal(4, &[5, 9]), Pass::plain(Mode::Eval));
+            let gap = layer.apply_mean(&x, &mean, &pass).unwrap() - layer.apply(&x, &mean.matrix(), &pass).unwrap();
+            assert!(gap.abs().max().double_value(&[]) < 1e-12, "bias {bias}");
+        }
+    }
 }

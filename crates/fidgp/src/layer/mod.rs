@@ -27,6 +27,25 @@ pub trait Network: std::fmt::Debug + Send {
     /// When the input does not fit the network.
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor>;
 
+    /// How many stages the forward pass has; one after the other they are the whole of it.
+    fn stages(&self) -> usize {
+        1
+    }
+
+    /// One stage of the forward pass.
+    ///
+    /// # Errors
+    /// When the input does not fit the stage.
+    fn stage(&self, index: usize, h: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+        debug_assert_eq!(index, 0, "a network of one stage");
+        self.forward(h, pass)
+    }
+
+    /// The first stage that has Bayesian weights: what stands before it is the same for all draws.
+    fn first_drawn_stage(&self) -> usize {
+        0
+    }
+
     /// The slots of all layers that have weights, in the order of the forward pass.
     fn slots(&self) -> Vec<&Slot>;
 

@@ -177,10 +177,8 @@ impl Pass {
     }
 
     /// Every drawn weight, or its mean where the noise is drawn on the outputs, in the order of their names.
-    pub fn weights(&self) -> impl Iterator<Item = &Tensor> {
-        self.drawn.values().map(|drawn| match drawn {
-            Drawn::Weight(weight) | Drawn::MeanAndScale { mean: weight, .. } => weight,
-        })
+    pub fn weights(&self) -> impl Iterator<Item = Tensor> {
+        self.drawn.values().map(Drawn::matrix)
     }
 
     /// KL of each Bayesian layer, in the order of the draw.

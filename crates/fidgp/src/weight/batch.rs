@@ -3,7 +3,7 @@
 
 use tch::Tensor;
 
-use super::{ConditionalNoise, Drawn, InducingWeight, Kl, Stack, WeightNoise, groups};
+use super::{ConditionalNoise, Drawn, InducingWeight, Kl, MeanWeight, Stack, WeightNoise, groups};
 use crate::Result;
 use crate::conditional::{self, ConditionalKl, MatheronNoise};
 use crate::distribution::Bounded;
@@ -28,14 +28,8 @@ pub fn draw_all(
             |of: &dyn Fn(usize) -> Tensor| join(&stack.members.iter().map(|&index| of(index)).collect::<Vec<_>>());
         let whitened = part(&|index| inducing[index].whitened.shallow_clone()); // V  [L, R, C]
         let lambda = part(&|index| lambdas[index].shallow_clone()); // λ  [L]
-        let weight = draw_stack(weights[stack.members[0]], stack, &whitened, &lambda, noise)?;
-        for (&index, weight) in stack.members.iter().zip(weight.unbind(0)) {
-            drawn[index] = Some(match noise[index].conditional {
-                ConditionalNoise::Outputs => {
-                    Drawn::MeanAndScale { mean: weight, scale: &lambdas[index] * weights[index].prior_scale() }
-                }
-                _ => Drawn::Weight(weight),
-            });
+        for (&index, weight) in stack.members.iter().zip(draw_stack(weights, stack, &whitened, &lambda, noise)?) {
+            drawn[index] = Some(weight);
         }
     }
     let kls = conditional_kls(weights, stacks, &lambdas);
@@ -43,41 +37,63 @@ pub fn draw_all(
     Ok(draws.map(|((drawn, draw), conditional)| (drawn, Kl { inducing: draw.kl, conditional })).collect())
 }
 
-/// The weights of a stack, or their means where the noise is drawn on the outputs. `[L, d_out, d_in]`
+/// The weights of a stack, or their means where the noise is drawn on the outputs.
+///
+/// # Shapes
+/// whitened `[L, R, C]`, lambda `[L]`
 fn draw_stack(
-    like: &InducingWeight,
+    weights: &[&InducingWeight],
     stack: &Stack,
     whitened: &Tensor,
     lambda: &Tensor,
     noise: &[WeightNoise],
-) -> Result<Tensor> {
-    let (factors, members) = (&stack.factors, stack.members.iter().map(|&index| &noise[index].conditional));
-    let matheron: Vec<_> = members
-        .clone()
-        .filter_map(|noise| if let ConditionalNoise::Matheron(noise) = noise { Some(noise) } else { None })
-        .collect();
-    let weights: Vec<_> = members
-        .filter_map(
-            |noise| if let ConditionalNoise::Weights(noise) = noise { Some(noise.shallow_clone()) } else { None },
-        )
-        .collect();
-    let drawn = if !matheron.is_empty() {
-        let of = |part: fn(&MatheronNoise) -> &Tensor| {
-            join(&matheron.iter().map(|noise| part(noise).shallow_clone()).collect::<Vec<_>>())
-        };
-        let noise = MatheronNoise {
-            weight: of(|noise| &noise.weight),
-            row: of(|noise| &noise.row),
-            col: of(|noise| &noise.col),
-            corner: of(|noise| &noise.corner),
-        };
-        conditional::matheron(factors, whitened, lambda, &noise)?
-    } else if !weights.is_empty() {
-        conditional::reparam(factors, whitened, lambda, &join(&weights))
-    } else {
-        conditional::mean(factors, whitened)
+) -> Result<Vec<Drawn>> {
+    let (factors, like) = (&stack.factors, weights[stack.members[0]]);
+    let scale = like.prior_scale();
+    let noise: Vec<_> = stack.members.iter().map(|&index| &noise[index].conditional).collect();
+    let drawn = match noise[0] {
+        ConditionalNoise::Matheron(_) => {
+            conditional::matheron(factors, whitened, lambda, &join_matheron(&noise))?
+        }
+        ConditionalNoise::Weights(_) => {
+            let parts = noise.iter().filter_map(|noise| match noise {
+                ConditionalNoise::Weights(noise) => Some(noise.shallow_clone()),
+                _ => None,
+            });
+            conditional::reparam(factors, whitened, lambda, &join(&parts.collect::<Vec<_>>()))
+        }
+        ConditionalNoise::Outputs => return Ok(means(like, factors, whitened, &(lambda * scale))),
     };
-    Ok(drawn * like.prior_scale())
+    Ok((drawn * scale).unbind(0).into_iter().map(Drawn::Weight).collect())
+}
+
+/// Mean and scale of every weight of a stack, for noise on the outputs.
+fn means(like: &InducingWeight, factors: &PriorFactors, whitened: &Tensor, scale: &Tensor) -> Vec<Drawn> {
+    let means: Vec<_> = if like.sizes().is_cheaper_factored() {
+        let left = conditional::left_factor(factors, whitened) * like.prior_scale();
+        let pairs = left.unbind(0).into_iter().zip(factors.a_col.unbind(0));
+        pairs.map(|(left, right)| MeanWeight::Factors { left, right }).collect()
+    } else {
+        let mean = conditional::mean(factors, whitened) * like.prior_scale();
+        mean.unbind(0).into_iter().map(MeanWeight::Matrix).collect()
+    };
+    means.into_iter().zip(scale.unbind(0)).map(|(mean, scale)| Drawn::MeanAndScale { mean, scale }).collect()
+}
+
+fn join_matheron(noise: &[&ConditionalNoise]) -> MatheronNoise {
+    let of = |part: fn(&MatheronNoise) -> &Tensor| {
+        let parts = noise.iter().filter_map(|noise| match noise {
+            ConditionalNoise::Matheron(noise) => Some(part(noise).shallow_clone()),
+            _ => None,
+        });
+        join(&parts.collect::<Vec<_>>())
+    };
+    MatheronNoise {
+        weight: of(|noise| &noise.weight),
+        row: of(|noise| &noise.row),
+        col: of(|noise| &noise.col),
+        corner: of(|noise| &noise.corner),
+    }
 }
 
 /// Tensors of one shape along a new leading axis; a single one is not copied.
@@ -190,8 +206,7 @@ mod tests {
         let together = draw_all(&weights, &stacks, &noise, false).unwrap();
         for ((weight, noise), (drawn, kl)) in weights.iter().zip(&noise).zip(&together) {
             let (alone, alone_kl) = weight.draw(&weight.factors(Check::Now).unwrap(), noise).unwrap();
-            let (Drawn::Weight(a), Drawn::Weight(b)) = (&alone, drawn) else { panic!("weights were asked for") };
-            assert!((a - b).abs().max().double_value(&[]) < 1e-10, "{}", weight.name);
+            assert!((alone.matrix() - drawn.matrix()).abs().max().double_value(&[]) < 1e-10, "{}", weight.name);
             for (a, b) in [(&alone_kl.inducing, &kl.inducing), (&alone_kl.conditional, &kl.conditional)] {
                 assert!((a - b).abs().double_value(&[]) < 1e-8 * a.abs().double_value(&[]).max(1.0), "{}", weight.name);
             }

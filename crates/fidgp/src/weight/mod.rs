@@ -170,11 +170,36 @@ pub enum Drawn {
     Weight(Tensor),
     /// The mean weight and the deviation of every weight around it, for noise on the outputs.
     MeanAndScale {
-        /// `σ_p E[W|U]`. `[d_out, d_in]`
-        mean: Tensor,
+        /// `σ_p E[W|U]`.
+        mean: MeanWeight,
         /// `σ_p λ`. Scalar.
         scale: Tensor,
     },
+}
+
+/// A mean weight, as a matrix or as the two factors it is the product of.
+#[derive(Debug)]
+pub enum MeanWeight {
+    /// `[d_out, d_in]`
+    Matrix(Tensor),
+    /// `σ_p A_rᵀ V` and `A_c`: applied one after the other they take `C(d_in + d_out)` multiplications for each output
+    /// position instead of `d_in·d_out`, and the weight is never formed.
+    Factors {
+        /// `[d_out, C]`
+        left: Tensor,
+        /// `[C, d_in]`
+        right: Tensor,
+    },
+}
+
+impl MeanWeight {
+    /// The matrix. `[d_out, d_in]`
+    pub fn matrix(&self) -> Tensor {
+        match self {
+            Self::Matrix(matrix) => matrix.shallow_clone(),
+            Self::Factors { left, right } => left.matmul(right),
+        }
+    }
 }
 
 impl Drawn {
@@ -184,8 +209,22 @@ impl Drawn {
         match self {
             Self::Weight(weight) => Self::Weight(weight.shallow_clone()),
             Self::MeanAndScale { mean, scale } => {
-                Self::MeanAndScale { mean: mean.shallow_clone(), scale: scale.shallow_clone() }
+                let mean = match mean {
+                    MeanWeight::Matrix(matrix) => MeanWeight::Matrix(matrix.shallow_clone()),
+                    MeanWeight::Factors { left, right } => {
+                        MeanWeight::Factors { left: left.shallow_clone(), right: right.shallow_clone() }
+                    }
+                };
+                Self::MeanAndScale { mean, scale: scale.shallow_clone() }
             }
+        }
+    }
+
+    /// The weight, or its mean. `[d_out, d_in]`
+    pub fn matrix(&self) -> Tensor {
+        match self {
+            Self::Weight(weight) => weight.shallow_clone(),
+            Self::MeanAndScale { mean, .. } => mean.matrix(),
         }
     }
 }
@@ -303,7 +342,12 @@ impl InducingWeight {
                 Drawn::Weight(conditional::reparam(prior, &inducing.whitened, &lambda, noise) * self.prior_scale())
             }
             ConditionalNoise::Outputs => Drawn::MeanAndScale {
-                mean: conditional::mean(prior, &inducing.whitened) * self.prior_scale(),
+                mean: if self.sizes().is_cheaper_factored() {
+                    let left = conditional::left_factor(prior, &inducing.whitened) * self.prior_scale();
+                    MeanWeight::Factors { left, right: prior.a_col.shallow_clone() }
+                } else {
+                    MeanWeight::Matrix(conditional::mean(prior, &inducing.whitened) * self.prior_scale())
+                },
                 scale: &lambda * self.prior_scale(),
             },
         };

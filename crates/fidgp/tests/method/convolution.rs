@@ -47,7 +47,7 @@ fn drawn(weight: &InducingWeight, key: Key) -> Tensor {
     let prior = factors(weight);
     match weight.draw(&prior, &weight.noise(key, false)).unwrap().0 {
         Drawn::Weight(weight) => weight,
-        Drawn::MeanAndScale { mean, .. } => mean,
+        Drawn::MeanAndScale { mean, .. } => mean.matrix(),
     }
 }
 

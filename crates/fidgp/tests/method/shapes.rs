@@ -67,7 +67,7 @@ proptest! {
         let (drawn, kl) = weight.draw(&prior, &weight.noise(Key::new(seed).fold("draw"), false)).unwrap();
         let value = match drawn {
             Drawn::Weight(weight) => weight,
-            Drawn::MeanAndScale { mean, scale } => mean + scale,
+            Drawn::MeanAndScale { mean, scale } => mean.matrix() + scale,
         };
         prop_assert_eq!(value.size(), vec![d_out, d_in]);
         prop_assert!(finite(&value) && finite(&weight.mean(&prior)));
