@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo test lint
+.PHONY: help setup demo test lint bench
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -16,6 +16,10 @@ demo: setup ## train a small network and draw what it knows and what it does not
 test: setup ## all tests, and the formatting where rustfmt is installed
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; else echo "rustfmt not installed, formatting not checked" >&2; fi
 	$(CARGO) test --release --workspace
+
+bench: setup ## time training and prediction beside plain PyTorch, as ratios
+	$(CARGO) build --release -q -p fidgp-cli
+	@scripts/bench
 
 lint: setup ## formatting, clippy and, where it is installed, cargo deny
 	$(CARGO) fmt --all --check

@@ -143,6 +143,9 @@ pub struct Bench {
     /// Weight draws K of a prediction
     #[arg(long, default_value = "8")]
     pub draws: NonZero<u64>,
+    /// The parts of a step of a Bayesian network as well: factors, draw, gradient, network
+    #[arg(long)]
+    pub parts: bool,
     /// Samples of each time, of which the median is shown
     #[arg(long, default_value = "7")]
     pub rounds: NonZero<usize>,

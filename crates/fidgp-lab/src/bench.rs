@@ -25,6 +25,8 @@ pub struct BenchOptions {
     pub draws: u64,
     /// Samples of each time.
     pub rounds: usize,
+    /// Whether the parts of a step are measured too.
+    pub parts: bool,
     /// Where.
     pub device: Device,
 }
@@ -55,7 +57,7 @@ const WARM_UP: usize = 5;
 pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Vec<Measured>> {
     let bench = Bench::new(config, options)?;
     let mut times = vec![bench.train()?, bench.predict()?];
-    if !bench.model.network.inducing().is_empty() {
+    if options.parts && !bench.model.network.inducing().is_empty() {
         times.extend([bench.factors()?, bench.draw(false)?, bench.draw(true)?, bench.network()?]);
     }
     Ok(times)

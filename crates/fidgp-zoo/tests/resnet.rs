@@ -7,6 +7,7 @@ use fidgp::flow::{FlowConfig, MadeConfig};
 use fidgp::layer::{Factors, Mode, Network, Pass, Taps};
 use fidgp::linalg::Check;
 use fidgp::posterior::PosteriorConfig;
+use fidgp::predict::Draws;
 use fidgp::weight::InducingConfig;
 use fidgp_zoo::plan::PAPER_FOUR;
 use fidgp_zoo::{Depth, LayerGeometry, LayerKind, LayerPlan, ResnetCifarConfig, ResnetConfig, Stem};
@@ -152,6 +153,32 @@ fn training_reaches_every_parameter() {
             assert!(largest.is_finite() && (largest > 0.0 || hidden), "{name}: {largest} in step {step}");
             tch::no_grad(|| _ = parameter.g_sub_(&(gradient * 0.01)));
             parameter.zero_grad();
+        }
+    }
+}
+
+/// Prediction computes what stands before the first Bayesian layer once for all draws: every draw must give what a whole
+/// forward pass gives.
+#[test]
+fn draws_share_what_stands_before_the_first_bayesian_layer() {
+    let config = ResnetConfig { width: 8, classes: 5, ..ResnetConfig::default() };
+    for (layers, first) in [(&PAPER_FOUR[..], 4), (&["layer4.1.conv2"][..], 8), (&["fc"][..], 9), (&["conv1"][..], 0)] {
+        let store = VarStore::new(Device::Cpu);
+        let inducing = InducingConfig { inducing_rows: 4, inducing_cols: 4, ..Default::default() };
+        let net = config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(0)).unwrap();
+        assert_eq!((net.first_drawn_stage(), net.stages()), (first, 10), "{layers:?}");
+        let batches: Vec<_> =
+            (0..2).map(|i| Key::new(1).at(i).normal(&[2, 3, 16, 16], Kind::Float, Device::Cpu)).collect();
+        let draws = Draws::new(&net, 3, Key::new(7)).unwrap();
+        let mut found: Vec<Vec<Tensor>> = vec![Vec::new(), Vec::new()];
+        draws.outputs(&batches, |index, outputs| Ok(found[index].push(outputs))).unwrap();
+        let factors = Factors::of(&net.inducing(), Check::Now).unwrap();
+        for (batch, found) in batches.iter().zip(&found) {
+            for (k, found) in (0..).zip(found) {
+                let mut pass = Pass::draw(&net.inducing(), &factors, Mode::Eval, Key::new(7).at(k)).unwrap();
+                let whole = tch::no_grad(|| net.forward(batch, &mut pass)).unwrap();
+                assert!((whole - found).abs().max().double_value(&[]) < 1e-5, "{layers:?}, draw {k}");
+            }
         }
     }
 }

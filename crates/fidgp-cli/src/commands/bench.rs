@@ -16,7 +16,8 @@ pub fn run(arguments: &Bench) -> Outcome {
     for path in &arguments.configs {
         let config = config::read(path, &arguments.overrides)?;
         let (batch, draws) = (arguments.batch.get(), arguments.draws.get());
-        let times = bench::run(&config, &BenchOptions { batch, draws, rounds: arguments.rounds.get(), device })?;
+        let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: arguments.parts, device };
+        let times = bench::run(&config, &options)?;
         let _ = writeln!(table, "{} ({}), batch {batch}", config.name, config.method.name());
         for time in &times {
             let (what, median) = (&time.what, time.median_ms);
