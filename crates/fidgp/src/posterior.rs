@@ -295,6 +295,21 @@ pub(crate) fn draw_alike(
     Ok(draws.map(|(whitened, kl)| InducingDraw { whitened, kl }).collect())
 }
 
+/// Values V of several draws of posteriors that are alike, for prediction. `[K, L, R, C]`
+///
+/// # Errors
+/// When the posteriors are not alike.
+pub(crate) fn values_alike(posteriors: &[&Posterior], noise: &[Vec<&InducingNoise>]) -> Result<Tensor> {
+    let mean = Tensor::stack(&posteriors.iter().map(|posterior| &posterior.mean).collect::<Vec<_>>(), 0);
+    let sd = Bounded::stack(&posteriors.iter().map(|posterior| &posterior.sd).collect::<Vec<_>>()).value();
+    let of_draw =
+        |noise: &Vec<&InducingNoise>| Tensor::stack(&noise.iter().map(|noise| &noise.epsilon).collect::<Vec<_>>(), 0);
+    let epsilon = Tensor::stack(&noise.iter().map(of_draw).collect::<Vec<_>>(), 0);
+    let v0 = mean + sd * epsilon;
+    let flows: Vec<_> = posteriors.iter().filter_map(|posterior| posterior.flow()).collect();
+    Ok(if flows.is_empty() { v0 } else { StackedFlow::new(&flows)?.forward(&v0, None).value })
+}
+
 impl Family {
     fn init(path: &Path, config: &PosteriorConfig, (rows, cols): (i64, i64), key: Key) -> Result<Self> {
         let lower = |name: &str, n: i64| path.zeros(name, &[n, n]);

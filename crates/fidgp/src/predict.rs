@@ -56,20 +56,20 @@ impl<'a> Draws<'a> {
         let weights = self.network.inducing();
         let numbers: i64 = weights.iter().map(|weight| weight.sizes().d_out * weight.sizes().d_in).sum();
         let at_once = (NUMBERS_AT_ONCE / numbers.max(1)).max(1) as usize;
-        let keys: Vec<_> = (0..self.count).map(|k| self.key.map(|key| key.at(k))).collect();
         let (first, last) = (self.network.first_drawn_stage(), self.network.stages());
+        let draws: Vec<_> = (0..self.count).collect();
         tch::no_grad(|| {
-            for keys in keys.chunks(at_once) {
-                let draw = |&key: &Option<Key>| match key {
-                    Some(key) => Pass::draw(&weights, &self.factors, Mode::Eval, key),
-                    None => Pass::mean(&weights, &self.factors, Mode::Eval),
+            for draws in draws.chunks(at_once) {
+                let keys: Option<Vec<_>> = draws.iter().map(|&k| self.key.map(|key| key.at(k))).collect();
+                let mut passes = match &keys {
+                    Some(keys) => Pass::draw_many(&weights, &self.factors, keys)?,
+                    None => vec![Pass::mean(&weights, &self.factors, Mode::Eval)?],
                 };
-                let mut passes = keys.iter().map(draw).collect::<Result<Vec<_>>>()?;
                 for (index, batch) in batches.iter().enumerate() {
                     let shared = self.run(0..first, batch, &mut Pass::plain(Mode::Eval))?;
-                    for (key, pass) in keys.iter().zip(&mut passes) {
-                        if let Some(key) = key {
-                            pass.set_noise(key.at(self.first_batch + index as u64));
+                    for (k, pass) in passes.iter_mut().enumerate() {
+                        if let Some(keys) = &keys {
+                            pass.set_noise(keys[k].at(self.first_batch + index as u64));
                         }
                         each(index, self.run(first..last, &shared, pass)?)?;
                     }

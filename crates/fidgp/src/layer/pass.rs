@@ -130,6 +130,22 @@ impl Pass {
         Ok(pass)
     }
 
+    /// Passes for prediction with one draw each, drawn as one batch: no KL.
+    ///
+    /// # Errors
+    /// When a draw fails; the error names the layer.
+    pub fn draw_many(weights: &[&InducingWeight], factors: &Factors, keys: &[Key]) -> Result<Vec<Self>> {
+        let stacks = factors.stacks_of(weights)?;
+        let noise: Vec<_> = keys.iter().map(|&key| Noise::draw(weights, key, Mode::Eval)).collect();
+        let of_weights: Vec<_> = noise.iter().map(|noise| noise.weights.as_slice()).collect();
+        let draws = weight::draw_many(weights, stacks, &of_weights)?;
+        let passes = noise.iter().zip(draws).map(|(noise, draw)| {
+            let drawn = weights.iter().map(|weight| weight.name.clone()).zip(draw).collect();
+            Self { noise: noise.outputs.share(), drawn, ..Self::plain(Mode::Eval) }
+        });
+        Ok(passes.collect())
+    }
+
     /// A pass with every Bayesian weight at its posterior mean: no noise, no KL.
     ///
     /// # Errors

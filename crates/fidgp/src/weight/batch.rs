@@ -28,7 +28,9 @@ pub fn draw_all(
             |of: &dyn Fn(usize) -> Tensor| join(&stack.members.iter().map(|&index| of(index)).collect::<Vec<_>>());
         let whitened = part(&|index| inducing[index].whitened.shallow_clone()); // V  [L, R, C]
         let lambda = part(&|index| lambdas[index].shallow_clone()); // λ  [L]
-        for (&index, weight) in stack.members.iter().zip(draw_stack(weights, stack, &whitened, &lambda, noise)?) {
+        let noise = join_noise(&stack.members.iter().map(|&index| &noise[index].conditional).collect::<Vec<_>>());
+        let drawn_stack = draw_stack(weights[stack.members[0]], stack, &whitened, &lambda, &noise)?;
+        for (&index, weight) in stack.members.iter().zip(drawn_stack.layers()) {
             drawn[index] = Some(weight);
         }
     }
@@ -37,62 +39,147 @@ pub fn draw_all(
     Ok(draws.map(|((drawn, draw), conditional)| (drawn, Kl { inducing: draw.kl, conditional })).collect())
 }
 
+/// Several draws of every weight as one batch, for prediction: the same as [`draw_all`] one by one, up to rounding.
+///
+/// # Errors
+/// When Matheron noise meets factors without Gram factors.
+pub fn draw_many(weights: &[&InducingWeight], stacks: &[Stack], noise: &[&[WeightNoise]]) -> Result<Vec<Vec<Drawn>>> {
+    let inducing = draw_many_inducing(weights, stacks, noise)?;
+    let lambdas = scales(weights);
+    let mut drawn: Vec<Vec<Option<Drawn>>> = noise.iter().map(|_| weights.iter().map(|_| None).collect()).collect();
+    for stack in stacks {
+        let members = &stack.members;
+        let whitened = Tensor::stack(&members.iter().map(|&index| &inducing[index]).collect::<Vec<_>>(), 1);
+        let lambda = Tensor::stack(&members.iter().map(|&index| &lambdas[index]).collect::<Vec<_>>(), 0);
+        let of_draw = |noise: &&[WeightNoise]| {
+            join_noise(&members.iter().map(|&index| &noise[index].conditional).collect::<Vec<_>>())
+        };
+        let of_draws: Vec<_> = noise.iter().map(of_draw).collect();
+        let joined = join_noise(&of_draws.iter().collect::<Vec<_>>());
+        let stack_draws = draw_stack(weights[members[0]], stack, &whitened, &lambda, &joined)?;
+        for (k, drawn) in drawn.iter_mut().enumerate() {
+            for (&index, weight) in members.iter().zip(stack_draws.draw(k as i64).layers()) {
+                drawn[index] = Some(weight);
+            }
+        }
+    }
+    Ok(drawn.into_iter().map(|draw| draw.into_iter().flatten().collect()).collect())
+}
+
+/// V of every layer for every draw. `[K, R, C]` for each weight
+fn draw_many_inducing(weights: &[&InducingWeight], stacks: &[Stack], noise: &[&[WeightNoise]]) -> Result<Vec<Tensor>> {
+    let mut values: Vec<Option<Tensor>> = weights.iter().map(|_| None).collect();
+    for group in groups(weights, |a, b| a.posterior.is_like(&b.posterior)) {
+        let posteriors: Vec<_> = group.iter().map(|&index| &weights[index].posterior).collect();
+        if !posteriors[0].is_like(posteriors[0]) {
+            let index = group[0]; // a family that is drawn alone
+            let factors = layer(stacks, index);
+            let value = |noise: &&[WeightNoise]| posteriors[0].draw(&factors, &noise[index].inducing).whitened;
+            values[index] = Some(Tensor::stack(&noise.iter().map(value).collect::<Vec<_>>(), 0));
+            continue;
+        }
+        let of_draws: Vec<Vec<_>> =
+            noise.iter().map(|&noise| group.iter().map(|&index| &noise[index].inducing).collect()).collect();
+        let drawn = posterior::values_alike(&posteriors, &of_draws)?;
+        for (&index, value) in group.iter().zip(drawn.unbind(1)) {
+            values[index] = Some(value);
+        }
+    }
+    Ok(values.into_iter().flatten().collect())
+}
+
+/// Draws of a stack: all tensors have a leading axis over its layers, before which there may be one over draws.
+enum StackDraw {
+    Weights(Tensor),
+    Means { means: Tensor, scales: Tensor },
+    Factors { left: Tensor, right: Tensor, scales: Tensor },
+}
+
+impl StackDraw {
+    /// One of several draws.
+    fn draw(&self, k: i64) -> Self {
+        match self {
+            Self::Weights(weights) => Self::Weights(weights.select(0, k)),
+            Self::Means { means, scales } => Self::Means { means: means.select(0, k), scales: scales.shallow_clone() },
+            Self::Factors { left, right, scales } => {
+                Self::Factors { left: left.select(0, k), right: right.shallow_clone(), scales: scales.shallow_clone() }
+            }
+        }
+    }
+
+    /// The layers of a single draw.
+    fn layers(&self) -> Vec<Drawn> {
+        let with_scales = |means: Vec<MeanWeight>, scales: &Tensor| {
+            let pairs = means.into_iter().zip(scales.unbind(0));
+            pairs.map(|(mean, scale)| Drawn::MeanAndScale { mean, scale }).collect()
+        };
+        match self {
+            Self::Weights(weights) => weights.unbind(0).into_iter().map(Drawn::Weight).collect(),
+            Self::Means { means, scales } => {
+                with_scales(means.unbind(0).into_iter().map(MeanWeight::Matrix).collect(), scales)
+            }
+            Self::Factors { left, right, scales } => {
+                let pairs = left.unbind(0).into_iter().zip(right.unbind(0));
+                with_scales(pairs.map(|(left, right)| MeanWeight::Factors { left, right }).collect(), scales)
+            }
+        }
+    }
+}
+
 /// The weights of a stack, or their means where the noise is drawn on the outputs.
 ///
 /// # Shapes
-/// whitened `[L, R, C]`, lambda `[L]`
+/// whitened `[.., L, R, C]`, lambda `[L]`, noise with the same leading axes as whitened
 fn draw_stack(
-    weights: &[&InducingWeight],
+    like: &InducingWeight,
     stack: &Stack,
     whitened: &Tensor,
     lambda: &Tensor,
-    noise: &[WeightNoise],
-) -> Result<Vec<Drawn>> {
-    let (factors, like) = (&stack.factors, weights[stack.members[0]]);
-    let scale = like.prior_scale();
-    let noise: Vec<_> = stack.members.iter().map(|&index| &noise[index].conditional).collect();
-    let drawn = match noise[0] {
-        ConditionalNoise::Matheron(_) => {
-            conditional::matheron(factors, whitened, lambda, &join_matheron(&noise))?
+    noise: &ConditionalNoise,
+) -> Result<StackDraw> {
+    let (factors, scale) = (&stack.factors, like.prior_scale());
+    Ok(match noise {
+        ConditionalNoise::Matheron(noise) => {
+            StackDraw::Weights(conditional::matheron(factors, whitened, lambda, noise)? * scale)
         }
-        ConditionalNoise::Weights(_) => {
-            let parts = noise.iter().filter_map(|noise| match noise {
-                ConditionalNoise::Weights(noise) => Some(noise.shallow_clone()),
-                _ => None,
-            });
-            conditional::reparam(factors, whitened, lambda, &join(&parts.collect::<Vec<_>>()))
+        ConditionalNoise::Weights(noise) => {
+            StackDraw::Weights(conditional::reparam(factors, whitened, lambda, noise) * scale)
         }
-        ConditionalNoise::Outputs => return Ok(means(like, factors, whitened, &(lambda * scale))),
-    };
-    Ok((drawn * scale).unbind(0).into_iter().map(Drawn::Weight).collect())
+        ConditionalNoise::Outputs if like.sizes().is_cheaper_factored() => StackDraw::Factors {
+            left: conditional::left_factor(factors, whitened) * scale,
+            right: factors.a_col.shallow_clone(),
+            scales: lambda * scale,
+        },
+        ConditionalNoise::Outputs => {
+            StackDraw::Means { means: conditional::mean(factors, whitened) * scale, scales: lambda * scale }
+        }
+    })
 }
 
-/// Mean and scale of every weight of a stack, for noise on the outputs.
-fn means(like: &InducingWeight, factors: &PriorFactors, whitened: &Tensor, scale: &Tensor) -> Vec<Drawn> {
-    let means: Vec<_> = if like.sizes().is_cheaper_factored() {
-        let left = conditional::left_factor(factors, whitened) * like.prior_scale();
-        let pairs = left.unbind(0).into_iter().zip(factors.a_col.unbind(0));
-        pairs.map(|(left, right)| MeanWeight::Factors { left, right }).collect()
-    } else {
-        let mean = conditional::mean(factors, whitened) * like.prior_scale();
-        mean.unbind(0).into_iter().map(MeanWeight::Matrix).collect()
-    };
-    means.into_iter().zip(scale.unbind(0)).map(|(mean, scale)| Drawn::MeanAndScale { mean, scale }).collect()
-}
-
-fn join_matheron(noise: &[&ConditionalNoise]) -> MatheronNoise {
-    let of = |part: fn(&MatheronNoise) -> &Tensor| {
+/// Noise of several weights, or of several draws, with a leading axis over them; all are of one kind.
+fn join_noise(noise: &[&ConditionalNoise]) -> ConditionalNoise {
+    let matheron = |part: fn(&MatheronNoise) -> &Tensor| {
         let parts = noise.iter().filter_map(|noise| match noise {
             ConditionalNoise::Matheron(noise) => Some(part(noise).shallow_clone()),
             _ => None,
         });
         join(&parts.collect::<Vec<_>>())
     };
-    MatheronNoise {
-        weight: of(|noise| &noise.weight),
-        row: of(|noise| &noise.row),
-        col: of(|noise| &noise.col),
-        corner: of(|noise| &noise.corner),
+    match noise[0] {
+        ConditionalNoise::Matheron(_) => ConditionalNoise::Matheron(MatheronNoise {
+            weight: matheron(|noise| &noise.weight),
+            row: matheron(|noise| &noise.row),
+            col: matheron(|noise| &noise.col),
+            corner: matheron(|noise| &noise.corner),
+        }),
+        ConditionalNoise::Weights(_) => {
+            let parts = noise.iter().filter_map(|noise| match noise {
+                ConditionalNoise::Weights(noise) => Some(noise.shallow_clone()),
+                _ => None,
+            });
+            ConditionalNoise::Weights(join(&parts.collect::<Vec<_>>()))
+        }
+        ConditionalNoise::Outputs => ConditionalNoise::Outputs,
     }
 }
 
@@ -169,7 +256,7 @@ fn scales(weights: &[&InducingWeight]) -> Vec<Tensor> {
 mod tests {
     use super::*;
     use crate::Key;
-    use crate::conditional::Conditional;
+    use crate::conditional::{Conditional, NoiseOn};
     use crate::flow::{CouplingConfig, FlowConfig, LipschitzConfig};
     use crate::linalg::Check;
     use crate::posterior::PosteriorConfig;
@@ -203,6 +290,7 @@ mod tests {
         let weights: Vec<_> = weights.iter().collect();
         let stacks = factors(&weights, Check::Now).unwrap();
         let noise: Vec<_> = weights.iter().map(|weight| weight.noise(Key::new(9), false)).collect();
+        compare_many(&weights, &stacks);
         let together = draw_all(&weights, &stacks, &noise, false).unwrap();
         for ((weight, noise), (drawn, kl)) in weights.iter().zip(&noise).zip(&together) {
             let (alone, alone_kl) = weight.draw(&weight.factors(Check::Now).unwrap(), noise).unwrap();
@@ -213,9 +301,28 @@ mod tests {
         }
     }
 
+    /// Several draws at once against the same draws one after the other.
+    fn compare_many(weights: &[&InducingWeight], stacks: &[Stack]) {
+        let noise: Vec<Vec<_>> =
+            (0..3).map(|k| weights.iter().map(|weight| weight.noise(Key::new(11).at(k), false)).collect()).collect();
+        let many = draw_many(weights, stacks, &noise.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+        for (noise, many) in noise.iter().zip(&many) {
+            let alone = draw_all(weights, stacks, noise, false).unwrap();
+            for ((weight, (alone, _)), many) in weights.iter().zip(&alone).zip(many) {
+                let gap = (alone.matrix() - many.matrix()).abs().max().double_value(&[]);
+                assert!(gap < 1e-10, "{}: {gap}", weight.name);
+            }
+        }
+    }
+
     #[test]
     fn together_is_the_same_as_one_by_one() {
-        for conditional in [Conditional::Matheron, Conditional::Reparam] {
+        let kinds = [
+            (Conditional::Matheron, NoiseOn::Weights),
+            (Conditional::Reparam, NoiseOn::Weights),
+            (Conditional::Reparam, NoiseOn::Outputs),
+        ];
+        for (conditional, noise) in kinds {
             for posterior in [
                 PosteriorConfig::Diagonal,
                 PosteriorConfig::MatrixNormal,
@@ -228,6 +335,7 @@ mod tests {
                     inducing_rows: 4,
                     inducing_cols: 3,
                     conditional,
+                    noise,
                     posterior,
                     ..InducingConfig::default()
                 });

@@ -5,7 +5,7 @@
 
 mod batch;
 
-pub use batch::draw_all;
+pub use batch::{draw_all, draw_many};
 
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
