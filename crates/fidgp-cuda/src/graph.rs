@@ -47,7 +47,9 @@ pub struct Graph(NonNull<c_void>);
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "calls into libtorch's graph class; this crate is the place for them")]
 mod linux {
-    use super::*;
+    use super::{CStr, Graph, GraphError, NonNull, RawStream, SideStream, c_char, c_int};
+    use super::{fidgp_current_stream, fidgp_set_stream, fidgp_side_stream};
+    use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
 
     /// Calls a function of the C face and takes its message when it fails.
     fn guarded(call: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), GraphError> {
@@ -139,7 +141,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
-    use super::*;
+    use super::{Graph, GraphError, SideStream};
 
     const NO_CUDA: &str = "CUDA graphs need Linux";
 

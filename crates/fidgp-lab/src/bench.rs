@@ -178,14 +178,18 @@ impl<'a> Bench<'a> {
 
     fn measure(&self, what: &str, mut work: impl FnMut() -> Result<()>) -> Result<Measured> {
         (0..WARM_UP).try_for_each(|_| work())?;
-        let cuda = if let Device::Cuda(index) = self.options.device { Some(index as i64) } else { None };
-        let repeats = if cuda.is_some() { CUDA_REPEATS } else { 1 };
+        let wait = || {
+            if let Device::Cuda(index) = self.options.device {
+                Cuda::synchronize(index as i64);
+            }
+        };
+        let repeats = if self.options.device.is_cuda() { CUDA_REPEATS } else { 1 };
         let mut samples = Vec::with_capacity(self.options.rounds);
         for _ in 0..self.options.rounds {
-            cuda.map(Cuda::synchronize);
+            wait();
             let started = Instant::now();
             (0..repeats).try_for_each(|_| work())?;
-            cuda.map(Cuda::synchronize);
+            wait();
             samples.push(started.elapsed().as_secs_f64() * 1e3 / repeats as f64);
         }
         samples.sort_by(f64::total_cmp);

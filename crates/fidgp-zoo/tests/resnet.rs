@@ -171,7 +171,11 @@ fn draws_share_what_stands_before_the_first_bayesian_layer() {
             (0..2).map(|i| Key::new(1).at(i).normal(&[2, 3, 16, 16], Kind::Float, Device::Cpu)).collect();
         let draws = Draws::new(&net, 3, Key::new(7)).unwrap();
         let mut found: Vec<Vec<Tensor>> = vec![Vec::new(), Vec::new()];
-        draws.outputs(&batches, |index, outputs| Ok(found[index].push(outputs))).unwrap();
+        let keep = |index: usize, outputs| {
+            found[index].push(outputs);
+            Ok(())
+        };
+        draws.outputs(&batches, keep).unwrap();
         let factors = Factors::of(&net.inducing(), Check::Now).unwrap();
         for (batch, found) in batches.iter().zip(&found) {
             for (k, found) in (0..).zip(found) {

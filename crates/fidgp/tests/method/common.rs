@@ -5,7 +5,7 @@ use fidgp::layer::{Factors, Linear, Network, Pass, Slot, SlotConfig};
 use fidgp::linalg::Check;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::prior::{KroneckerPrior, PriorFactors};
-use fidgp::weight::{self, InducingConfig, InducingWeight};
+use fidgp::weight::{InducingConfig, InducingWeight};
 use fidgp::{Key, Result};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
