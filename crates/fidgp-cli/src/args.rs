@@ -175,6 +175,9 @@ pub struct Predict {
     /// Weight draws K [default: as in the model's config]
     #[arg(long)]
     pub draws: Option<u64>,
+    /// Stop drawing once no probability has a Monte-Carlo error above this; --draws is then the most that are made
+    #[arg(long)]
+    pub tolerance: Option<f64>,
     /// Classes shown for each picture
     #[arg(long, default_value = "3")]
     pub top: NonZero<usize>,

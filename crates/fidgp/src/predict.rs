@@ -52,12 +52,22 @@ impl<'a> Draws<'a> {
     ///
     /// # Errors
     /// When a batch does not fit the network.
-    pub fn outputs(&self, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+    pub fn outputs(&self, batches: &[Tensor], each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+        self.outputs_of(0..self.count, batches, each)
+    }
+
+    /// The same of some of the draws.
+    fn outputs_of(
+        &self,
+        draws: Range<u64>,
+        batches: &[Tensor],
+        mut each: impl FnMut(usize, Tensor) -> Result<()>,
+    ) -> Result<()> {
         let weights = self.network.inducing();
         let numbers: i64 = weights.iter().map(|weight| weight.sizes().d_out * weight.sizes().d_in).sum();
         let at_once = (NUMBERS_AT_ONCE / numbers.max(1)).max(1) as usize;
         let (first, last) = (self.network.first_drawn_stage(), self.network.stages());
-        let draws: Vec<_> = (0..self.count).collect();
+        let draws: Vec<_> = draws.collect();
         tch::no_grad(|| {
             for draws in draws.chunks(at_once) {
                 let keys: Option<Vec<_>> = draws.iter().map(|&k| self.key.map(|key| key.at(k))).collect();
@@ -136,6 +146,49 @@ pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> R
     let total = entropy_of(&probs, &probs.clamp_min(1e-38).log());
     let mean_nll = labels.map(|_| join(nlls));
     Ok(Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll })
+}
+
+/// Draws of [`classify_to`] between two looks at the error.
+const DRAWS_BETWEEN_LOOKS: u64 = 4;
+
+/// Classifies a batch with as many draws as are needed, but at most K: until the Monte-Carlo error of every probability,
+/// its standard deviation over the draws divided by the root of their number, is at most `tolerance`. Also returns how many
+/// draws it took.
+///
+/// # Shapes
+/// batch `[N, ..]` → fields of N rows
+///
+/// # Errors
+/// When the tolerance is not positive or the batch does not fit the network.
+pub fn classify_to(draws: &Draws, batch: &Tensor, tolerance: f64) -> Result<(Classified, u64)> {
+    if tolerance.is_nan() || tolerance <= 0.0 {
+        return Err(Error::setting("tolerance", tolerance, "must be greater than 0; 0.01 is one per cent"));
+    }
+    let (mut probs, mut squares, mut entropies) = (None, None, None);
+    let mut used = 0;
+    while used < draws.count {
+        let next = (used + DRAWS_BETWEEN_LOOKS).min(draws.count);
+        draws.outputs_of(used..next, std::slice::from_ref(batch), |_, logits| {
+            let log_p = logits.to_kind(Kind::Float).log_softmax(-1, Kind::Float);
+            let p = log_p.exp();
+            add(&mut entropies, entropy_of(&p, &log_p));
+            add(&mut squares, p.square());
+            add(&mut probs, p);
+            Ok(())
+        })?;
+        used = next;
+        let (Some(sum), Some(squares)) = (&probs, &squares) else { break };
+        let k = used as f64;
+        let variance = (squares / k - (sum / k).square()).clamp_min(0.0) * (k / (k - 1.0).max(1.0));
+        if used > 1 && (variance / k).sqrt().max().double_value(&[]) <= tolerance {
+            break;
+        }
+    }
+    let mean = |sum: Option<Tensor>| sum.map(|sum| sum / used as f64);
+    let missing = || Error::setting("draws", 0, "prediction needs at least one draw");
+    let (probs, aleatoric) = (mean(probs).ok_or_else(missing)?, mean(entropies).ok_or_else(missing)?);
+    let total = entropy_of(&probs, &probs.clamp_min(1e-38).log());
+    Ok((Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll: None }, used))
 }
 
 /// The row at which each batch starts.

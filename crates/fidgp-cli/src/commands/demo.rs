@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use fidgp_lab::config::TrainConfig;
 use fidgp_lab::device;
 use fidgp_lab::experiment::{self, Setting};
 use fidgp_lab::{config, report};
@@ -16,9 +17,10 @@ const CONFIG: &str = include_str!("../../../../configs/regression-left.toml");
 pub fn run(arguments: &Demo) -> Outcome {
     let overrides = [format!("seed={}", arguments.seed).parse()?];
     let config = config::parse(CONFIG, &overrides)?;
+    let TrainConfig { epochs, batch_size, kl, .. } = &config.train;
     eprintln!(
-        "Training a Bayesian network on a curve with a gap: 200 points, {} epochs, KL weight {}.",
-        config.train.epochs, config.train.kl.weight
+        "Training a Bayesian network on a curve with a gap: {batch_size} points, {epochs} epochs, KL weight {}.",
+        kl.weight
     );
     tch::set_num_threads(1);
     let setting = Setting {

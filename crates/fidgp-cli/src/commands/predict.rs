@@ -55,7 +55,7 @@ fn pictures(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(S
         }
     }
     let mut sound = Vec::new();
-    for (file, prediction) in predictor.classify(&files, draws)? {
+    for (file, prediction) in predictor.classify(&files, draws, arguments.tolerance)? {
         match prediction {
             Ok(prediction) => sound.push((file, prediction)),
             Err(error) => failed.push((file, error)),
@@ -63,7 +63,7 @@ fn pictures(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(S
     }
     let top = arguments.top.get();
     let json = sound.iter().map(|(file, prediction)| class_json(predictor, file, prediction, top)).collect();
-    Ok((Said { table: class_table(predictor, &sound, draws, top), json }, failed))
+    Ok((Said { table: class_table(predictor, &sound, top), json }, failed))
 }
 
 /// A picture itself, or the pictures directly inside a folder.
@@ -81,13 +81,13 @@ fn pictures_of(input: &Path) -> Result<Vec<PathBuf>, LabError> {
 
 fn class_json(predictor: &Predictor, file: &Path, said: &ClassPrediction, top: usize) -> Value {
     let class = |(index, probability): (usize, f64)| json!({"class": predictor.classes[index], "index": index, "probability": probability});
-    let ClassPrediction { total, aleatoric, epistemic, .. } = said;
+    let ClassPrediction { total, aleatoric, epistemic, draws, .. } = said;
     let top: Vec<_> = said.top(top).into_iter().map(class).collect();
-    json!({"input": file, "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic})
+    json!({"input": file, "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws})
 }
 
 /// One line for each class shown; file and uncertainty stand beside the first.
-fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], draws: u64, top: usize) -> String {
+fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], top: usize) -> String {
     if said.is_empty() {
         return String::new();
     }
@@ -114,6 +114,7 @@ fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], draws
     }
     let classes = predictor.classes.len();
     let most = (classes as f64).ln();
+    let draws = said.iter().map(|(_, said)| said.draws).max().unwrap_or(0);
     let _ = writeln!(text, "\nuncertainty in nats, at most {most:.2} for {classes} classes; weight draws: {draws}");
     text
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fidgp::predict::classify;
+use fidgp::predict::{classify, classify_to};
 use fidgp_data::Picture;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
@@ -25,6 +25,8 @@ pub struct ClassPrediction {
     pub aleatoric: f64,
     /// Their difference, nats: what the weights leave open.
     pub epistemic: f64,
+    /// Weight draws it is the mean of.
+    pub draws: u64,
 }
 
 /// A picture with what the model says, or why it cannot say anything.
@@ -41,11 +43,12 @@ impl ClassPrediction {
 }
 
 impl Predictor {
-    /// Classifies picture files with K draws, in order. A file that cannot be read spoils its own place only.
+    /// Classifies picture files with K draws, in order; with a tolerance, with as many as it needs but at most K (see
+    /// [`classify_to`]). A file that cannot be read spoils its own place only.
     ///
     /// # Errors
     /// When the model takes no pictures, or a covariance cannot be factorised.
-    pub fn classify(&self, files: &[PathBuf], draws: u64) -> Result<Vec<Predicted>> {
+    pub fn classify(&self, files: &[PathBuf], draws: u64, tolerance: Option<f64>) -> Result<Vec<Predicted>> {
         let Some(view) = self.view else {
             return Err(LabError::config("MODEL", "takes tables: give it a .csv file, not pictures"));
         };
@@ -55,7 +58,8 @@ impl Predictor {
                 part.iter().map(|file| (file, see(file, view))).partition(|(_, seen)| seen.is_ok());
             let (names, pixels): (Vec<_>, Vec<_>) =
                 sound.into_iter().filter_map(|(file, seen)| Some((file, seen.ok()?))).unzip();
-            let said = if pixels.is_empty() { Vec::new() } else { self.classify_pixels(&pixels, view, draws)? };
+            let said =
+                if pixels.is_empty() { Vec::new() } else { self.classify_pixels(&pixels, view, draws, tolerance)? };
             let said = names.into_iter().cloned().zip(said.into_iter().map(Ok));
             let bad = bad.into_iter().filter_map(|(file, seen)| Some((file.clone(), Err(seen.err()?))));
             let mut done: Vec<Predicted> = said.chain(bad).collect();
@@ -65,13 +69,23 @@ impl Predictor {
         Ok(predicted)
     }
 
-    fn classify_pixels(&self, pixels: &[Vec<u8>], view: View, draws: u64) -> Result<Vec<ClassPrediction>> {
+    fn classify_pixels(
+        &self,
+        pixels: &[Vec<u8>],
+        view: View,
+        draws: u64,
+        tolerance: Option<f64>,
+    ) -> Result<Vec<ClassPrediction>> {
         let normalisation = self.model.normalisation.as_ref();
         let normalisation = normalisation.ok_or_else(|| LabError::config("MODEL", "has no normalisation"))?;
         let side = i64::from(view.crop);
         let batch = Tensor::from_slice(&pixels.concat()).view([-1, view.channels as i64, side, side]);
         let batch = normalisation.apply(&batch.to_device(self.model.store.device()).to_kind(Kind::Float));
-        let classified = classify(&self.draws(draws)?, &[batch], None)?;
+        let draws = self.draws(draws)?;
+        let (classified, used) = match tolerance {
+            Some(tolerance) => classify_to(&draws, &batch, tolerance)?,
+            None => (classify(&draws, &[batch], None)?, draws.count),
+        };
         let rows = |tensor: &Tensor| -> Result<Vec<f64>> {
             Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu).reshape([-1]))?)
         };
@@ -84,6 +98,7 @@ impl Predictor {
             total: total[i],
             aleatoric: aleatoric[i],
             epistemic: epistemic[i],
+            draws: used,
         };
         Ok(rows.map(row).collect())
     }

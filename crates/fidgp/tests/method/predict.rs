@@ -4,7 +4,7 @@ use fidgp::Key;
 use fidgp::conditional::NoiseOn;
 use fidgp::layer::{Mode, Network, Pass, SlotConfig};
 use fidgp::objective::{Gaussian, NoiseConfig};
-use fidgp::predict::{Draws, classify, regress};
+use fidgp::predict::{Draws, classify, classify_to, regress};
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
 
@@ -127,4 +127,20 @@ fn the_mean_has_no_noise() {
     let expected = tch::no_grad(|| net.forward(&Tensor::cat(&batches(), 0), &mut pass).unwrap()).softmax(-1, None);
     assert!(gap(&found.probs.to_kind(Kind::Double), &expected) < 1e-6);
     assert!(scalar(&found.epistemic.max().to_kind(Kind::Double)) < 1e-6);
+}
+
+/// The number of draws follows the stated error: the result is that of so many draws, and its error is below the bound.
+#[test]
+fn as_many_draws_as_the_stated_error_needs() {
+    let (_store, net) = net(3, &inducing(&config()));
+    let x = Tensor::cat(&batches(), 0);
+    let draws = Draws::new(&net, 400, Key::new(149)).unwrap();
+    let (loose, few) = classify_to(&draws, &x, 0.05).unwrap();
+    let (_, more) = classify_to(&draws, &x, 0.02).unwrap();
+    assert!(few < more && more < 400, "{few} {more}");
+    let exactly = classify(&Draws::new(&net, few, Key::new(149)).unwrap(), &[x.shallow_clone()], None).unwrap();
+    assert!(gap(&loose.probs, &exactly.probs) < 1e-6 && gap(&loose.epistemic, &exactly.epistemic) < 1e-6);
+    let (_, all) = classify_to(&draws, &x, 1e-9).unwrap();
+    assert_eq!(all, 400);
+    assert!(classify_to(&draws, &x, 0.0).is_err() && classify_to(&draws, &x, f64::NAN).is_err());
 }
