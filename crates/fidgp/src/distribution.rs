@@ -23,11 +23,6 @@ pub fn kl_to_standard_normal(mean: &Tensor, sd: &Tensor) -> Tensor {
     (((sd.square() + mean.square()) - 1.0) * 0.5 - sd.log()).sum(mean.kind())
 }
 
-/// Sums over the last two axes: one number for each matrix of a batch. `[.., R, C]` → `[..]`
-pub(crate) fn sum_matrices(x: &Tensor) -> Tensor {
-    x.sum_dim_intlist([-2i64, -1].as_slice(), false, x.kind())
-}
-
 /// How a positive parameter is kept below its maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,7 +57,12 @@ impl Bounded {
 
     /// Whether two parameters can be stacked.
     pub fn is_like(&self, other: &Self) -> bool {
-        self.max == other.max && self.map == other.map && self.raw.size() == other.raw.size()
+        self.has_bound_of(other) && self.raw.size() == other.raw.size()
+    }
+
+    /// Whether two parameters are kept in range alike.
+    pub(crate) fn has_bound_of(&self, other: &Self) -> bool {
+        self.max == other.max && self.map == other.map
     }
 
     /// The parameter itself, positive and at most `max`.

@@ -8,7 +8,7 @@ use tch::nn::Path;
 use tch::{Kind, Tensor};
 
 use crate::distribution::{
-    BoundMap, Bounded, kl_to_standard_normal, normal_log_density_from_noise, standard_normal_log_density, sum_matrices,
+    BoundMap, Bounded, kl_to_standard_normal, normal_log_density_from_noise, standard_normal_log_density,
 };
 use crate::flow::{AnyFlow, Flow, FlowConfig, Flowed, StackedFlow};
 use crate::linalg::log_det_lower;
@@ -231,7 +231,7 @@ impl Posterior {
         if self.whitened { mean } else { prior.whiten(&mean) }
     }
 
-    /// Whether two posteriors can be drawn in one batch: whitened, of one shape and bound, diagonal or with equal flows
+    /// Whether two posteriors can be drawn in one batch: whitened, of one width and bound, diagonal or with equal flows
     /// that neither drop out (their masks would then depend on the batch) nor have a closed form.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let families = match (&self.family, &other.family) {
@@ -244,8 +244,8 @@ impl Posterior {
         families
             && self.whitened
             && other.whitened
-            && self.mean.size() == other.mean.size()
-            && self.sd.is_like(&other.sd)
+            && self.mean.size()[1] == other.mean.size()[1]
+            && self.sd.has_bound_of(&other.sd)
     }
 
     /// Whether all randomness of a draw in training is in [`InducingNoise::epsilon`]: then a captured draw can be replayed.
@@ -275,39 +275,92 @@ pub(crate) fn draw_alike(
     noise: &[&InducingNoise],
     training: bool,
 ) -> Result<Vec<InducingDraw>> {
-    let stack = |tensors: Vec<&Tensor>| Tensor::stack(&tensors, 0);
-    let mean = stack(posteriors.iter().map(|posterior| &posterior.mean).collect()); // [L, R, C]
-    let sd = Bounded::stack(&posteriors.iter().map(|posterior| &posterior.sd).collect::<Vec<_>>()).value();
-    let epsilon = stack(noise.iter().map(|noise| &noise.epsilon).collect());
+    let Alike { rows, mean, sd } = Alike::of(posteriors); // [L, R, C]
+    let epsilon = stack_rows(noise.iter().map(|noise| &noise.epsilon), rows.most);
     let flows: Vec<_> = posteriors.iter().filter_map(|posterior| posterior.flow()).collect();
+    let over_row = |terms: &Tensor| terms.sum_dim_intlist(-1, false, terms.kind());
     let (value, kl) = if flows.is_empty() {
-        (&mean + &sd * &epsilon, sum_matrices(&((sd.square() + mean.square() - 1.0) * 0.5 - sd.log())))
+        (&mean + &sd * &epsilon, over_row(&((sd.square() + mean.square() - 1.0) * 0.5 - sd.log())))
     } else {
         let flow = StackedFlow::new(&flows)?;
         let v0 = &mean + &sd * &epsilon;
         let Flowed { value, log_det } = if training { flow.advance_and_forward(&v0) } else { flow.forward(&v0, None) };
         // log q0(v0) − log|det J| − log N(v; 0, I); the constants of both densities cancel
-        let densities = sum_matrices(&((value.square() - epsilon.square()) * 0.5 - sd.log()));
-        let kl = densities - log_det.sum_dim_intlist(-1, false, log_det.kind());
-        (value, kl)
+        let densities = over_row(&((value.square() - epsilon.square()) * 0.5 - sd.log()));
+        (value, densities - log_det)
     };
-    let draws = value.unbind(0).into_iter().zip(kl.unbind(0));
+    let draws = rows.cut(&value, 0).into_iter().zip(rows.sums(&kl));
     Ok(draws.map(|(whitened, kl)| InducingDraw { whitened, kl }).collect())
 }
 
-/// Values V of several draws of posteriors that are alike, for prediction. `[K, L, R, C]`
+/// Values V of several draws of posteriors that are alike, for prediction. `[K, R, C]` for each
 ///
 /// # Errors
 /// When the posteriors are not alike.
-pub(crate) fn values_alike(posteriors: &[&Posterior], noise: &[Vec<&InducingNoise>]) -> Result<Tensor> {
-    let mean = Tensor::stack(&posteriors.iter().map(|posterior| &posterior.mean).collect::<Vec<_>>(), 0);
-    let sd = Bounded::stack(&posteriors.iter().map(|posterior| &posterior.sd).collect::<Vec<_>>()).value();
-    let of_draw =
-        |noise: &Vec<&InducingNoise>| Tensor::stack(&noise.iter().map(|noise| &noise.epsilon).collect::<Vec<_>>(), 0);
-    let epsilon = Tensor::stack(&noise.iter().map(of_draw).collect::<Vec<_>>(), 0);
+pub(crate) fn values_alike(posteriors: &[&Posterior], noise: &[Vec<&InducingNoise>]) -> Result<Vec<Tensor>> {
+    let Alike { rows, mean, sd } = Alike::of(posteriors);
+    let of_draw = |noise: &Vec<&InducingNoise>| stack_rows(noise.iter().map(|noise| &noise.epsilon), rows.most);
+    let epsilon = Tensor::stack(&noise.iter().map(of_draw).collect::<Vec<_>>(), 0); // [K, L, R, C]
     let v0 = mean + sd * epsilon;
     let flows: Vec<_> = posteriors.iter().filter_map(|posterior| posterior.flow()).collect();
-    Ok(if flows.is_empty() { v0 } else { StackedFlow::new(&flows)?.forward(&v0, None).value })
+    let value = if flows.is_empty() { v0 } else { StackedFlow::new(&flows)?.forward(&v0, None).value };
+    Ok(rows.cut(&value, 1))
+}
+
+/// Posteriors of one width as a stack; those with fewer rows are filled up with rows that nobody looks at.
+struct Alike {
+    rows: Rows,
+    mean: Tensor,
+    sd: Tensor,
+}
+
+impl Alike {
+    fn of(posteriors: &[&Posterior]) -> Self {
+        let rows = Rows::of(posteriors);
+        let like = &posteriors[0].sd;
+        let raw = stack_rows(posteriors.iter().map(|posterior| &posterior.sd.raw), rows.most);
+        Self {
+            mean: stack_rows(posteriors.iter().map(|posterior| &posterior.mean), rows.most),
+            sd: Bounded { raw, max: like.max, map: like.map }.value(),
+            rows,
+        }
+    }
+}
+
+/// How many rows each member of a stack really has.
+struct Rows {
+    each: Vec<i64>,
+    most: i64,
+}
+
+impl Rows {
+    fn of(posteriors: &[&Posterior]) -> Self {
+        let each: Vec<_> = posteriors.iter().map(|posterior| posterior.mean.size()[0]).collect();
+        Self { most: each.iter().copied().max().unwrap_or(0), each }
+    }
+
+    /// The members of a stack along `axis`, without the rows they were filled up with; rows are the axis after it.
+    fn cut(&self, stack: &Tensor, axis: i64) -> Vec<Tensor> {
+        let members = stack.unbind(axis).into_iter().zip(&self.each);
+        members.map(|(member, &rows)| if rows == self.most { member } else { member.narrow(axis, 0, rows) }).collect()
+    }
+
+    /// Sums over the rows of each member. `[L, R]` → L scalars
+    fn sums(&self, of_rows: &Tensor) -> Vec<Tensor> {
+        if self.each.iter().all(|&rows| rows == self.most) {
+            return of_rows.sum_dim_intlist(-1, false, of_rows.kind()).unbind(0);
+        }
+        self.cut(of_rows, 0).iter().map(|rows| rows.sum(rows.kind())).collect()
+    }
+}
+
+/// Matrices of one width along a new leading axis, filled up with zeros to `rows` rows. → `[L, rows, C]`
+fn stack_rows<'a>(matrices: impl Iterator<Item = &'a Tensor>, rows: i64) -> Tensor {
+    let filled = matrices.map(|matrix| match rows - matrix.size()[0] {
+        0 => matrix.shallow_clone(),
+        missing => matrix.constant_pad_nd([0, 0, 0, missing]),
+    });
+    Tensor::stack(&filled.collect::<Vec<_>>(), 0)
 }
 
 impl Family {
