@@ -102,6 +102,11 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         factored_macs: None,
     };
     let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
+    if let Some(baseline) = plan.baseline_for(&layer.name, kind) {
+        cost.parameters = baseline.parameters(layer);
+        cost.state += baseline.state(layer);
+        return Ok(cost);
+    }
     let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };
     let config = if counting == Counting::Compat { compat(&config, kind) } else { *config };
     let sizes = config.sizes(d_out, d_in);
