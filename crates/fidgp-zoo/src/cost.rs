@@ -67,6 +67,20 @@ pub struct Cost {
     pub layers: Vec<LayerCost>,
 }
 
+impl Cost {
+    /// The cost of so many networks that are stored together; arithmetic is that of one.
+    #[must_use]
+    pub fn times(self, copies: i64) -> Self {
+        Self {
+            parameters: self.parameters * copies,
+            state: self.state * copies,
+            bytes_f32: self.bytes_f32 * copies,
+            bytes_f16: self.bytes_f16 * copies,
+            ..self
+        }
+    }
+}
+
 /// Counts a network built by a plan.
 ///
 /// # Errors

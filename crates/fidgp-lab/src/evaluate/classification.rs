@@ -1,9 +1,10 @@
 //! Metrics of a classification.
 
-use fidgp::predict::{self, Classified, Draws};
+use fidgp::predict::{Classified, Draws};
 use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
 use tch::{Kind, Tensor};
 
+use super::members::{self, joined};
 use crate::error::Result;
 use crate::record::{Classification, MetricNotes, Metrics};
 use crate::source::Chunks;
@@ -24,32 +25,19 @@ pub struct Evaluation {
     pub figure: Classification,
 }
 
-/// Classifies a set part by part and measures the result; memory does not grow with K, nor with a set on disk.
+/// Classifies a set part by part with a network of so many members and measures the result; memory does not grow with K, nor with a set on disk.
 ///
 /// # Errors
 /// When an image cannot be read, does not fit the network, or a probability is not finite.
-pub fn classify(mut draws: Draws, chunks: Chunks) -> Result<Evaluation> {
+pub fn classify(mut draws: Draws, members: i64, chunks: Chunks) -> Result<Evaluation> {
     let (mut parts, mut labels) = (Vec::new(), Vec::new());
     for chunk in chunks {
         let (batches, truth) = chunk?;
-        parts.push(predict::classify(&draws, &batches, Some(&truth))?);
+        parts.push(members::classify(&draws, members, &batches, Some(&truth))?);
         labels.push(truth);
         draws.first_batch += batches.len() as u64;
     }
     measure(joined(&parts)?, &Tensor::cat(&labels, 0))
-}
-
-/// Several parts of a set as one.
-fn joined(parts: &[Classified]) -> Result<Classified> {
-    let join = |part: fn(&Classified) -> &Tensor| Tensor::f_cat(&parts.iter().map(part).collect::<Vec<_>>(), 0);
-    let mean_nll: Vec<_> = parts.iter().filter_map(|part| part.mean_nll.as_ref()).collect();
-    Ok(Classified {
-        probs: join(|part| &part.probs)?,
-        total: join(|part| &part.total)?,
-        aleatoric: join(|part| &part.aleatoric)?,
-        epistemic: join(|part| &part.epistemic)?,
-        mean_nll: if mean_nll.is_empty() { None } else { Some(Tensor::f_cat(&mean_nll, 0)?) },
-    })
 }
 
 fn measure(classified: Classified, labels: &Tensor) -> Result<Evaluation> {

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use fidgp::Key;
-use fidgp::predict::Draws;
 use fidgp_metrics::names;
 
+use super::members::{self, Place, log_folder};
 use super::sets::{Set, Sets, Use};
 use super::{Logged, Setting, blank_results};
 use crate::config::RunConfig;
@@ -36,17 +36,20 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;
         Ok(evaluation.metrics.get(names::CLS_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
-    let fit = Fit {
-        model: &model,
-        config: &config.train,
-        seed: config.seed,
-        source: train.as_ref(),
-        validate: validation.is_some().then_some(&validate),
-        run: Some(setting.run.clone()),
-        compute: config.compute(setting.device),
-        stop: setting.stop,
-    };
-    let outcome = fit.run(setting.resume, &mut Logged::new(&setting.run, setting.resume, watch)?)?;
+    let place = Place { folder: Some(setting.run.clone()), resume: setting.resume };
+    let outcome = members::fit(config, (&model, &signature), &place, |config, model, place| {
+        let fit = Fit {
+            model,
+            config: &config.training(),
+            seed: config.seed,
+            source: train.as_ref(),
+            validate: validation.is_some().then_some(&validate),
+            run: place.folder.clone(),
+            compute: config.compute(setting.device),
+            stop: setting.stop,
+        };
+        fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
+    })?;
     let mut results = assess(config, setting, &model, &sets)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
     Ok(results)
@@ -85,5 +88,5 @@ fn measure(config: &RunConfig, setting: &Setting, model: &Model, set: &Set) -> R
 /// Classifies a set with K draws.
 pub fn classify(config: &RunConfig, model: &Model, set: &dyn ImageSet, draws: u64) -> Result<evaluate::Evaluation> {
     let key = Key::new(config.seed).fold("predict");
-    evaluate::classify(Draws::new(model.network.as_ref(), draws, key)?, set.chunks(config.predict.batch_size))
+    evaluate::classify(model.draws(draws, key)?, model.network.members(), set.chunks(config.predict.batch_size))
 }

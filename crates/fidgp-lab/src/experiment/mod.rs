@@ -1,6 +1,7 @@
 //! Whole runs: data, model, training, evaluation and record for each kind of data.
 
 mod images;
+mod members;
 mod sets;
 mod start;
 mod synthetic;
@@ -105,7 +106,7 @@ fn refuse_to_mix(setting: &Setting) -> Result<()> {
 fn open_folder(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
     let variables = checkpoint::variables(&model.store);
     let trained = variables.iter().filter(|(_, tensor)| tensor.requires_grad()).map(|(name, _)| name.as_str());
-    config.train.groups.iter().try_for_each(|group| group.check(&trained))?;
+    config.training().groups.iter().try_for_each(|group| group.check(&trained))?;
     if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
@@ -155,7 +156,7 @@ fn clear(run: &Path) -> Result<()> {
             _ => {}
         }
     }
-    for folder in ["checkpoint", "splits"] {
+    for folder in ["checkpoint", "splits", crate::model::MEMBERS] {
         match std::fs::remove_dir_all(run.join(folder)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
@@ -176,6 +177,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result
     let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
     let parameters = model.parameter_count() as u64;
     let cost = fidgp_zoo::cost::cost(&model.geometry, &config.layer_plan(), fidgp_zoo::cost::Counting::Ours)?;
+    let cost = cost.times(config.copies());
     let gpu = if setting.device.is_cuda() { crate::device::gpu_name() } else { None };
     Ok(Results {
         schema: Schema,

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use fidgp::predict::classify;
 use fidgp_data::Picture;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
 use super::Predictor;
 use crate::error::{LabError, Result};
+use crate::evaluate::classify_members;
 use crate::source::View;
 
 /// Pictures that go through the network at once.
@@ -71,7 +71,7 @@ impl Predictor {
         let side = i64::from(view.crop);
         let batch = Tensor::from_slice(&pixels.concat()).view([-1, view.channels as i64, side, side]);
         let batch = normalisation.apply(&batch.to_device(self.model.store.device()).to_kind(Kind::Float));
-        let classified = classify(&self.draws(draws)?, &[batch], None)?;
+        let classified = classify_members(&self.draws(draws)?, self.model.network.members(), &[batch], None)?;
         let rows = |tensor: &Tensor| -> Result<Vec<f64>> {
             Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu).reshape([-1]))?)
         };

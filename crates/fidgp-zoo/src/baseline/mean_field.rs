@@ -79,9 +79,8 @@ impl MeanFieldWeight {
 
     /// `KL[N(μ, σ²) ‖ N(0, σ_p²)]` of weight and bias. Scalar.
     pub fn kl(&self) -> Tensor {
-        let one = |mean: &Tensor, sd: &Bounded| {
-            kl_to_standard_normal(&(mean / self.prior_sd), &(sd.value() / self.prior_sd))
-        };
+        let one =
+            |mean: &Tensor, sd: &Bounded| kl_to_standard_normal(&(mean / self.prior_sd), &(sd.value() / self.prior_sd));
         let weight = one(&self.mean.weight, &self.weight_sd);
         match self.mean.bias.as_ref().zip(self.bias_sd.as_ref()) {
             Some((mean, sd)) => weight + one(mean, sd),
@@ -114,7 +113,8 @@ impl CustomWeight for MeanFieldWeight {
             let noise = pass.noise.of(name, &mean)?;
             return Ok(mean + noise * variance.sqrt());
         }
-        let drawn = |part: &str, mean: &Tensor, sd: &Tensor| match pass.noise.of_weight(&format!("{name}.{part}"), mean) {
+        let drawn = |part: &str, mean: &Tensor, sd: &Tensor| match pass.noise.of_weight(&format!("{name}.{part}"), mean)
+        {
             Some(noise) => mean + sd * noise,
             None => mean.shallow_clone(),
         };

@@ -43,7 +43,8 @@ impl Network for Ensemble {
     /// # Shapes
     /// `[N, ..]` → `[K·N, outputs]`
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        let outputs = self.networks.iter().map(|network| network.forward(x, pass)).collect::<fidgp::Result<Vec<_>>>()?;
+        let outputs =
+            self.networks.iter().map(|network| network.forward(x, pass)).collect::<fidgp::Result<Vec<_>>>()?;
         Ok(Tensor::f_cat(&outputs, 0)?)
     }
 

@@ -32,7 +32,8 @@ impl SpectralWeight {
     /// When the bound is not positive.
     pub fn init(path: &Path, dense: DenseWeight, bound: f64, key: Key) -> Result<Self> {
         Self::check(bound)?;
-        let state = tch::no_grad(|| PowerState::init(&(path / "power"), &dense.weight.flatten(1, -1), key.fold(&dense.name)));
+        let state =
+            tch::no_grad(|| PowerState::init(&(path / "power"), &dense.weight.flatten(1, -1), key.fold(&dense.name)));
         Ok(Self { dense, state, bound })
     }
 
