@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::members::{self, joined};
 use crate::error::Result;
-use crate::record::{Classification, MetricNotes, Metrics};
+use crate::record::{Classification, Examples, MetricNotes, Metrics};
 use crate::source::Chunks;
 
 /// Bins of the calibration errors.
@@ -21,6 +21,8 @@ pub struct Evaluation {
     pub metrics: Metrics,
     /// What must be said with them.
     pub notes: MetricNotes,
+    /// NLL and accuracy of each input.
+    pub examples: Examples,
     /// The tables of the figures.
     pub figure: Classification,
 }
@@ -50,7 +52,13 @@ fn measure(classified: Classified, labels: &Tensor) -> Result<Evaluation> {
     let figure = Classification::new(&predictions, BINS)?;
     let bins = |name: &str| (name.to_owned(), [("bins".to_owned(), BINS.into())].into());
     let notes = [bins(names::CAL_ECE), bins(names::CAL_ADAPTIVE_ECE)].into();
-    Ok(Evaluation { classified, metrics, notes, figure })
+    Ok(Evaluation { classified, metrics, notes, examples: examples(&predictions), figure })
+}
+
+fn examples(predictions: &Predictions) -> Examples {
+    let nll = predictions.rows().map(|(row, label)| -row[label].max(f64::MIN_POSITIVE).ln());
+    let right = predictions.top_labels().map(|(_, right)| f64::from(u8::from(right)));
+    Examples([(names::CLS_NLL.to_owned(), nll.collect()), (names::CLS_ACC.to_owned(), right.collect())].into())
 }
 
 /// Probabilities in f64 that sum to one in f64.

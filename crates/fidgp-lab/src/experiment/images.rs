@@ -12,7 +12,7 @@ use crate::config::RunConfig;
 use crate::error::Result;
 use crate::evaluate;
 use crate::model::Model;
-use crate::record::{Figure, Results, Time};
+use crate::record::{Examples, Figure, Results, Time};
 use crate::source::ImageSet;
 use crate::train::{Fit, Watch};
 
@@ -50,7 +50,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
     })?;
-    let mut results = assess(config, setting, &model, &sets)?;
+    let (mut results, examples) = assess(config, setting, &model, &sets)?;
+    examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
     Ok(results)
 }
@@ -61,11 +62,11 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     super::same_classes(&setting.run, sets.train.classes())?;
     let model = Model::init(config, &sets.train.signature(config), setting.device)?;
     super::restore(config, &setting.run, &model)?;
-    assess(config, setting, &model, &sets)
+    Ok(assess(config, setting, &model, &sets)?.0)
 }
 
-/// Metrics on the test images, and beside them on the validation images.
-fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> Result<Results> {
+/// Metrics on the test images, also one by one, and beside them on the validation images.
+fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> Result<(Results, Examples)> {
     let mut results = blank_results(config, setting, model)?;
     let started = Instant::now();
     let tested = measure(config, setting, model, &sets.test)?;
@@ -77,7 +78,7 @@ fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> 
         let chosen = measure(config, setting, model, images)?.metrics;
         results.metrics.extend(chosen.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
     }
-    Ok(results)
+    Ok((results, tested.examples))
 }
 
 fn measure(config: &RunConfig, setting: &Setting, model: &Model, set: &Set) -> Result<evaluate::Evaluation> {

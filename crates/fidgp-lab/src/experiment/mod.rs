@@ -150,7 +150,8 @@ fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
 /// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
 fn clear(run: &Path) -> Result<()> {
     let fail = |error: std::io::Error| LabError::file(run, &error);
-    for file in [CONFIG_FILE, CLASSES_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
+    let record = [crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE, crate::record::EXAMPLES_FILE];
+    for file in record.into_iter().chain([CONFIG_FILE, CLASSES_FILE]) {
         match std::fs::remove_file(run.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
