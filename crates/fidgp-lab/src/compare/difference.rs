@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::Finished;
 use crate::config::RunConfig;
 use crate::error::Result;
+use crate::record::SplitMetrics;
 
 /// Fewer pairs than this say nothing about chance.
 const LEAST_PAIRS: usize = 5;
@@ -18,7 +19,7 @@ const COMPARED: [&str; 5] = [names::CLS_ACC, names::CLS_NLL, names::REG_RMSE, na
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Units {
-    /// A seed and a split of the data.
+    /// A split of the data, its metric averaged over seeds.
     Splits,
     /// A test example, its loss averaged over seeds: chance is that of the test set, not of the training.
     Examples,
@@ -86,26 +87,25 @@ fn pairs(runs: &[Finished], reference: &[Finished], metric: &str) -> Option<(Vec
 }
 
 fn by_split(runs: &[Finished], metric: &str) -> Option<Vec<f64>> {
-    let mut values = Vec::new();
-    for finished in runs {
-        let splits = finished.run.results.splits.as_ref()?;
-        for split in &splits.runs {
-            values.push(split.metrics.get(metric).copied().flatten()?);
-        }
-    }
-    Some(values)
+    let of_split = |split: &SplitMetrics| split.metrics.get(metric).copied().flatten();
+    over_seeds(runs, |finished| finished.run.results.splits.as_ref()?.runs.iter().map(of_split).collect())
 }
 
 /// Mean over seeds for each example of a test set that all seeds share.
 fn by_example(runs: &[Finished], metric: &str) -> Option<Vec<f64>> {
+    over_seeds(runs, |finished| finished.examples.as_ref()?.0.get(metric).cloned())
+}
+
+/// Seeds share splits and examples, so they are no pairs of their own: their mean is one.
+fn over_seeds(runs: &[Finished], values: impl Fn(&Finished) -> Option<Vec<f64>>) -> Option<Vec<f64>> {
     let mut sums: Option<Vec<f64>> = None;
     for finished in runs {
-        let values = finished.examples.as_ref()?.0.get(metric)?;
+        let values = values(finished)?;
         let sums = sums.get_or_insert_with(|| vec![0.0; values.len()]);
         if sums.len() != values.len() {
             return None;
         }
-        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value / runs.len() as f64);
+        sums.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value / runs.len() as f64);
     }
     sums
 }

@@ -70,7 +70,7 @@ fn significance(differences: &[Difference]) -> Section {
             format!("{} … {}", format::plain(interval.lo), format::plain(interval.hi))
         });
         let units = match difference.units {
-            Units::Splits => "seeds × splits",
+            Units::Splits => "splits",
             Units::Examples => "test examples",
             Units::Seeds => "seeds",
         };
@@ -88,8 +88,8 @@ fn significance(differences: &[Difference]) -> Section {
     Section {
         id: "differences".to_owned(),
         heading: format!("Differences from {reference}"),
-        lead: "Paired: the same seeds and splits, or the same test examples (losses averaged over seeds, so that the interval is about \
-               the test set, not about training again). Bootstrap over the pairs, 2000 resamples; intervals are not corrected for \
+        lead: "Paired: the same splits or the same test examples, averaged over seeds (so that the interval is about the data, not \
+               about training again), else the same seeds. Bootstrap over the pairs, 2000 resamples; intervals are not corrected for \
                the number of comparisons."
             .to_owned(),
         body: table(&head, rows),

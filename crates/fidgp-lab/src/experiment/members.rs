@@ -41,6 +41,9 @@ pub fn fit(
         let member = RunConfig { method: Method::Deterministic, baseline: None, seed, ..config.clone() };
         let network = Model::init(&member, signature, model.store.device())?;
         let folder = place.folder.as_ref().map(|run| run.join(MEMBERS).join(k.to_string()));
+        if let Some(folder) = &folder {
+            std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
+        }
         let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
         let outcome = one(&member, &network, Place { folder, resume }).map_err(|error| in_run(error, place))?;
         seconds += outcome.seconds;
