@@ -83,7 +83,7 @@ weight_decay = 0.0
 
 const BOUNDED: &str = r#"
 name = "d"
-method = "deterministic"
+method = "sngp"
 [data]
 set = "images"
 name = "cifar10"

@@ -1,8 +1,9 @@
 //! Builds layers by a plan, with names relative to the network's root.
 
 use fidgp::Key;
-use fidgp::layer::{BatchNorm, Conv2d, Conv2dConfig, Linear, Slot};
-use tch::nn::Path;
+use fidgp::layer::{BatchNorm, Conv2d, Conv2dConfig, Linear, Slot, SlotConfig};
+use tch::Device;
+use tch::nn::{Path, VarStore};
 
 use crate::baseline::slot::BaselineSlot;
 use crate::{LayerKind, LayerPlan, Result};
@@ -42,6 +43,15 @@ impl<'a> Parts<'a> {
     pub(crate) fn linear(&self, part: &str, inputs: i64, outputs: i64) -> Result<Linear> {
         let at = self.sub(part);
         let baseline = at.plan.baseline_for(&at.name, LayerKind::Linear);
+        if let Some(head) = baseline.filter(BaselineSlot::replaces_weight) {
+            let mut layer =
+                Linear::init(&VarStore::new(Device::Cpu).root(), inputs, outputs, true, &SlotConfig::Dense, at.key)?;
+            let head = head.head(&at.path, [outputs, inputs], &at.name, at.key)?;
+            if let Some(head) = head {
+                layer.slot = Slot::Custom(head);
+            }
+            return Ok(layer);
+        }
         let bias = !baseline.is_some_and(|slot| slot.replaces_bias());
         let slot = at.plan.slot_for(&at.name, LayerKind::Linear);
         let mut linear = Linear::init(&at.path, inputs, outputs, bias, &slot, at.key)?;

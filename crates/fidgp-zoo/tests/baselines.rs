@@ -1,13 +1,14 @@
 //! Other methods against plain networks: where a method has nothing of its own left, it is the plain network.
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Network, Pass};
+use fidgp::layer::{Factors, Mode, Network, Pass, Slot};
 use fidgp::linalg::Check;
 use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
 use fidgp_zoo::baseline::dropout::DropoutConfig;
 use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::slot::BaselineSlot;
+use fidgp_zoo::baseline::sngp::SngpConfig;
 use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, ResnetConfig, RuleSlot, cost};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -208,6 +209,40 @@ fn every_parameter_of_every_method_gets_a_gradient() {
             }
         }
     }
+}
+
+#[test]
+fn an_sngp_head_is_sure_where_it_has_seen_data() {
+    let config = MlpConfig { inputs: 2, hidden: vec![16], outputs: 3, ..MlpConfig::default() };
+    let config = NetworkConfig::Mlp(config);
+    let head = BaselineSlot::Sngp(SngpConfig { features: 64, ..SngpConfig::default() });
+    let plan = LayerPlan::dense().rule("fc2", None, RuleSlot::Baseline(head));
+    let built = build(&config, &plan);
+    let counted = cost(&config.geometry([1, 1]), &plan, Counting::Ours).unwrap();
+    let stored: usize = built.store.variables().values().map(Tensor::numel).sum();
+    assert_eq!(counted.parameters + counted.state, stored as i64);
+    let (near, far) = (input(&[50, 2]) * 0.1, input(&[50, 2]) * 30.0);
+    let at = |x: &Tensor, mode: Mode| built.network.forward(x, &mut Pass::plain(mode)).unwrap().detach();
+    // how much the variance shrinks the logits: 1 without variance
+    let shrinks = |x: &Tensor| (at(x, Mode::Eval).norm() / at(x, Mode::Train).norm()).double_value(&[]);
+    assert!((shrinks(&near) - 1.0).abs() < 1e-6); // nothing observed yet: plain logits
+    let observe = |times: usize| {
+        let slots = built.network.slots();
+        let weight =
+            slots.into_iter().find_map(|slot| if let Slot::Custom(weight) = slot { Some(weight) } else { None });
+        let weight = weight.unwrap();
+        weight.forget();
+        for _ in 0..times {
+            let mut pass = Pass::plain(Mode::Eval);
+            pass.observing = true;
+            _ = built.network.forward(&near, &mut pass).unwrap();
+        }
+        weight.settle().unwrap();
+        (shrinks(&near), shrinks(&far))
+    };
+    let (once, often) = (observe(1), observe(20));
+    assert!(once.0 > 1.5 * once.1, "{once:?}"); // surer near the data than far away
+    assert!(often.0 > once.0, "{often:?} {once:?}"); // the variance on training points shrinks with data
 }
 
 #[test]

@@ -4,6 +4,7 @@ use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
 use fidgp_zoo::baseline::dropout::DropoutConfig;
 use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
+use fidgp_zoo::baseline::sngp::SngpConfig;
 use fidgp_zoo::{LayerPlan, RuleSlot};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,18 @@ pub enum BaselineConfig {
         #[serde(default = "members")]
         members: i64,
     },
+    /// A Gaussian process in random features as the last layer.
+    Sngp {
+        /// D, the random features.
+        #[serde(default = "random_features")]
+        features: i64,
+        /// Diagonal of the precision before any data.
+        #[serde(default = "ridge")]
+        ridge: f64,
+        /// λ of the logits `/√(1 + λ·variance)`.
+        #[serde(default = "mean_field_factor")]
+        mean_field_factor: f64,
+    },
 }
 
 fn everywhere() -> Vec<String> {
@@ -97,6 +110,15 @@ fn shared_decay() -> f64 {
 fn members() -> i64 {
     5
 }
+fn random_features() -> i64 {
+    SngpConfig::default().features
+}
+fn ridge() -> f64 {
+    SngpConfig::default().ridge
+}
+fn mean_field_factor() -> f64 {
+    SngpConfig::default().mean_field_factor
+}
 
 impl BaselineConfig {
     /// As `kind` has it.
@@ -106,6 +128,7 @@ impl BaselineConfig {
             Self::MeanField { .. } => "mean-field",
             Self::BatchEnsemble { .. } => "batch-ensemble",
             Self::Ensemble { .. } => "ensemble",
+            Self::Sngp { .. } => "sngp",
         }
     }
 
@@ -134,17 +157,19 @@ impl BaselineConfig {
                 Some(BaselineSlot::Dropout(config)) => config.check().map_err(in_section),
                 Some(BaselineSlot::MeanField(config)) => config.check().map_err(in_section),
                 Some(BaselineSlot::BatchEnsemble(config)) => config.check().map_err(in_section),
+                Some(BaselineSlot::Sngp(config)) => config.check().map_err(in_section),
                 Some(BaselineSlot::Spectral(_)) | None => Ok(()),
             },
         }
     }
 
-    /// Adds its weights to a plan.
-    pub(super) fn plan(&self, plan: LayerPlan) -> LayerPlan {
-        let everywhere = everywhere();
+    /// Adds its weights to the plan of a network with this last layer.
+    pub(super) fn plan(&self, plan: LayerPlan, head: &str) -> LayerPlan {
+        let (everywhere, head) = (everywhere(), vec![head.to_owned()]);
         let layers = match self {
             Self::Dropout { layers, .. } | Self::MeanField { layers, .. } => layers,
             Self::BatchEnsemble { .. } | Self::Ensemble { .. } => &everywhere,
+            Self::Sngp { .. } => &head,
         };
         let Some(slot) = self.slot() else { return plan };
         layers.iter().fold(plan, |plan, layers| plan.rule(layers, None, RuleSlot::Baseline(slot)))
@@ -158,6 +183,9 @@ impl BaselineConfig {
             }
             Self::BatchEnsemble { members, init_sd, .. } => {
                 Some(BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members, init_sd }))
+            }
+            Self::Sngp { features, ridge, mean_field_factor } => {
+                Some(BaselineSlot::Sngp(SngpConfig { features, ridge, mean_field_factor }))
             }
             Self::Ensemble { .. } => None,
         }

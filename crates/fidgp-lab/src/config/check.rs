@@ -112,7 +112,10 @@ impl RunConfig {
             }
             (None, None) => {}
         }
-        if let Some((bound, _)) = self.network.spectral_norm() {
+        if !self.method.predicts_numbers() && !self.data.has_images() {
+            return Err(LabError::config("method", format!("= \"{name}\" is for classes, not for numbers")));
+        }
+        if let Some(bound) = self.network.spectral_norm() {
             if !self.method.has_plain_layers() {
                 let why = format!("bounds plain weights, which method = \"{name}\" does not have");
                 return Err(LabError::config("network.spectral_norm", why));

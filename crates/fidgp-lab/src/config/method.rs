@@ -18,6 +18,8 @@ pub enum Method {
     BatchEnsemble,
     /// Members that share nothing.
     Ensemble,
+    /// Plain weights of bounded norm, and a Gaussian process in random features as the last layer.
+    Sngp,
     /// Inducing weights with a diagonal Gaussian posterior.
     Ffgu,
     /// Inducing weights with a flow posterior (or another family named in `inducing.posterior`).
@@ -26,13 +28,14 @@ pub enum Method {
 
 impl Method {
     /// Every method.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Deterministic,
         Self::McDropout,
         Self::MeanField,
         Self::FSgvbLrt,
         Self::BatchEnsemble,
         Self::Ensemble,
+        Self::Sngp,
         Self::Ffgu,
         Self::Fidgp,
     ];
@@ -46,6 +49,7 @@ impl Method {
             Self::FSgvbLrt => "f-sgvb-lrt",
             Self::BatchEnsemble => "batch-ensemble",
             Self::Ensemble => "ensemble",
+            Self::Sngp => "sngp",
             Self::Ffgu => "ffgu",
             Self::Fidgp => "fidgp",
         }
@@ -65,6 +69,7 @@ impl Method {
             Self::FSgvbLrt => "A mean-field Bayesian network trained with sharpness-aware steps (F-SGVB-LRT)",
             Self::BatchEnsemble => "An ensemble of networks that share a weight (BatchEnsemble)",
             Self::Ensemble => "A deep ensemble",
+            Self::Sngp => "A network of bounded layers with a Gaussian process in random features on top (SNGP)",
             Self::Ffgu => "A Bayesian network with inducing weights and a diagonal posterior (FFG-U)",
             Self::Fidgp => "A Bayesian network with inducing weights (FiD-GP)",
         }
@@ -82,8 +87,14 @@ impl Method {
             Self::MeanField | Self::FSgvbLrt => Some("mean-field"),
             Self::BatchEnsemble => Some("batch-ensemble"),
             Self::Ensemble => Some("ensemble"),
+            Self::Sngp => Some("sngp"),
             Self::Deterministic | Self::Ffgu | Self::Fidgp => None,
         }
+    }
+
+    /// Whether it is for regressions too.
+    pub fn predicts_numbers(self) -> bool {
+        self != Self::Sngp
     }
 
     /// Whether its network has the variables of the plain one under the same names, or inducing weights fitted to it.
@@ -93,6 +104,6 @@ impl Method {
 
     /// Whether the plain layers keep their own weights, so that their norm can be bounded.
     pub(super) fn has_plain_layers(self) -> bool {
-        matches!(self, Self::Deterministic | Self::Ensemble)
+        matches!(self, Self::Deterministic | Self::Ensemble | Self::Sngp)
     }
 }

@@ -97,14 +97,22 @@ pub enum NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// The bound on its layers' spectral norms, and the layer it spares.
-    fn spectral_norm(&self) -> Option<(f64, String)> {
-        let (bound, head) = match self {
-            Self::Mlp { hidden, spectral_norm, .. } => (spectral_norm, format!("fc{}", hidden.len() + 1)),
-            Self::Resnet { spectral_norm, .. } => (spectral_norm, "fc".to_owned()),
-            Self::ResnetCifar { spectral_norm, .. } => (spectral_norm, "linear".to_owned()),
-        };
-        bound.map(|bound| (bound, head))
+    /// The bound on its layers' spectral norms; the last layer is spared.
+    fn spectral_norm(&self) -> Option<f64> {
+        match self {
+            Self::Mlp { spectral_norm, .. }
+            | Self::Resnet { spectral_norm, .. }
+            | Self::ResnetCifar { spectral_norm, .. } => *spectral_norm,
+        }
+    }
+
+    /// The name of its last layer.
+    fn head(&self) -> String {
+        match self {
+            Self::Mlp { hidden, .. } => format!("fc{}", hidden.len() + 1),
+            Self::Resnet { .. } => "fc".to_owned(),
+            Self::ResnetCifar { .. } => "linear".to_owned(),
+        }
     }
 }
 
@@ -263,12 +271,13 @@ impl RunConfig {
     pub fn layer_plan(&self) -> LayerPlan {
         let plan = self.inducing.as_ref().map_or_else(LayerPlan::dense, InducingPlan::layer_plan);
         let plan = match self.network.spectral_norm() {
-            Some((bound, head)) => {
-                plan.rule("*", None, RuleSlot::Baseline(BaselineSlot::Spectral(bound))).dense_layers(&head)
+            Some(bound) => {
+                let bounded = RuleSlot::Baseline(BaselineSlot::Spectral(bound));
+                plan.rule("*", None, bounded).dense_layers(&self.network.head())
             }
             None => plan,
         };
-        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan))
+        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan, &self.network.head()))
     }
 
     /// Networks that are trained or predict together: K of an ensemble, else 1.
@@ -287,7 +296,7 @@ impl RunConfig {
     /// Passes that make one prediction: weight draws or members.
     pub fn passes(&self) -> u64 {
         match self.method {
-            Method::Deterministic => 1,
+            Method::Deterministic | Method::Sngp => 1,
             Method::Ensemble | Method::BatchEnsemble => self.members() as u64,
             Method::McDropout | Method::MeanField | Method::FSgvbLrt | Method::Ffgu | Method::Fidgp => {
                 self.predict.draws

@@ -10,6 +10,8 @@ use crate::error::{LabError, Result};
 
 /// ρ of F-SGVB-LRT on CIFAR-10.
 const USUAL_SHARPNESS: f64 = 0.05;
+/// Bound of SNGP's layers.
+const USUAL_BOUND: f64 = 6.0;
 /// Passes of MC dropout.
 const USUAL_MASKS: i64 = 5;
 
@@ -55,8 +57,8 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     let mut table: Table =
         text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", error.to_string().trim().to_owned()))?;
     let (method, others): (Vec<_>, Vec<_>) = overrides.iter().partition(|change| change.key == "method");
-    if !method.is_empty() {
-        leave_method(&mut table);
+    if let Some(change) = method.last() {
+        leave_method(&mut table, change.value.as_str().and_then(Method::named));
     }
     for change in method.iter().chain(&others) {
         set(&mut table, &change.key, change.value.clone())?;
@@ -95,13 +97,17 @@ fn take_in_bayesianize(table: &mut Table) -> Result<()> {
 }
 
 /// Takes out what belongs to the method of the file, before --set names another one (and perhaps settings of it).
-fn leave_method(table: &mut Table) {
+fn leave_method(table: &mut Table, next: Option<Method>) {
     if let Some(Value::Table(inducing)) = table.get_mut("inducing") {
         inducing.remove("posterior");
     }
     table.remove("baseline");
     if let Some(Value::Table(train)) = table.get_mut("train") {
         train.remove("sharpness");
+    }
+    if let (false, Some(Value::Table(network))) = (next.is_some_and(Method::has_plain_layers), table.get_mut("network"))
+    {
+        network.remove("spectral_norm");
     }
 }
 
@@ -117,7 +123,8 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
         let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
         let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(USUAL_SHARPNESS)));
         let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
-        for (section, key, value) in kind.into_iter().chain(step).chain(draws) {
+        let bound = (method == Method::Sngp).then(|| usual("network", "spectral_norm", Value::Float(USUAL_BOUND)));
+        for (section, key, value) in kind.into_iter().chain(step).chain(draws).chain(bound) {
             let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
             if let Value::Table(section) = section {
                 section.entry(key).or_insert(value);

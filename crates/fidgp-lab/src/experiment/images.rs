@@ -7,6 +7,7 @@ use fidgp_metrics::names;
 
 use super::members::{self, Place, log_folder};
 use super::sets::{Set, Sets, Use};
+use super::settle::settle;
 use super::{Logged, Setting, blank_results};
 use crate::config::RunConfig;
 use crate::error::Result;
@@ -50,6 +51,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
     })?;
+    settle(config, &model, train.as_ref(), Some(&setting.run))?;
     let (mut results, examples) = assess(config, setting, &model, &sets)?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };

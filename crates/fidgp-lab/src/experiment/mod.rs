@@ -3,6 +3,7 @@
 mod images;
 mod members;
 mod sets;
+mod settle;
 mod start;
 mod synthetic;
 mod uci;
@@ -86,10 +87,14 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
 /// # Errors
 /// When there is no whole checkpoint, or it belongs to another network.
 pub fn restore(config: &RunConfig, run: &Path, model: &Model) -> Result<()> {
-    let best = checkpoint::best(run);
-    let chosen = config.train.select == Select::Best && best.exists();
-    let path = if chosen { best } else { checkpoint::last(run) };
+    let path = chosen_checkpoint(config, run);
     checkpoint::restore(&path, &checkpoint::load(&path)?, &model.store)
+}
+
+/// The checkpoint that a run's results are of.
+fn chosen_checkpoint(config: &RunConfig, run: &Path) -> PathBuf {
+    let best = checkpoint::best(run);
+    if config.train.select == Select::Best && best.exists() { best } else { checkpoint::last(run) }
 }
 
 /// Two runs do not share a folder.

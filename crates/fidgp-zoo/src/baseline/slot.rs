@@ -8,8 +8,9 @@ use tch::nn::Path;
 use super::batch_ensemble::{BatchEnsembleConfig, BatchEnsembleWeight};
 use super::dropout::{DropoutConfig, DroppedInputs};
 use super::mean_field::{MeanFieldConfig, MeanFieldWeight};
+use super::sngp::{SngpConfig, SngpHead};
 use super::spectral::SpectralWeight;
-use crate::{LayerGeometry, Result};
+use crate::{Error, LayerGeometry, Result};
 
 /// The weight of a method FiD-GP is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,12 +24,33 @@ pub enum BaselineSlot {
     BatchEnsemble(BatchEnsembleConfig),
     /// A bound on the spectral norm.
     Spectral(f64),
+    /// A Gaussian process in random features, for the last layer.
+    Sngp(SngpConfig),
 }
 
 impl BaselineSlot {
     /// Whether the method has a bias of its own for every member, in place of the plain one.
     pub(crate) fn replaces_bias(&self) -> bool {
         matches!(self, Self::BatchEnsemble(_))
+    }
+
+    /// Whether nothing of a plain weight is used.
+    pub(crate) fn replaces_weight(&self) -> bool {
+        matches!(self, Self::Sngp(_))
+    }
+
+    /// The head in place of a linear layer, for a slot that [replaces](Self::replaces_weight) it.
+    pub(crate) fn head(
+        &self,
+        path: &Path,
+        sizes: [i64; 2],
+        name: &str,
+        key: Key,
+    ) -> Result<Option<Box<dyn CustomWeight>>> {
+        match self {
+            Self::Sngp(config) => Ok(Some(Box::new(SngpHead::init(path, sizes, name, config, key)?))),
+            _ => Ok(None),
+        }
     }
 
     /// Makes the weight from a plain one.
@@ -41,6 +63,9 @@ impl BaselineSlot {
             Self::MeanField(config) => Box::new(MeanFieldWeight::init(path, dense, config)?),
             Self::BatchEnsemble(config) => Box::new(BatchEnsembleWeight::init(path, dense, bias, config, key)?),
             Self::Spectral(bound) => Box::new(SpectralWeight::init(path, dense, *bound, key)?),
+            Self::Sngp(_) => {
+                return Err(Error::setting("layers", &dense.name, "SNGP is for the last, linear layer only"));
+            }
         })
     }
 
@@ -52,13 +77,23 @@ impl BaselineSlot {
         match self {
             Self::Dropout(_) | Self::Spectral(_) => plain,
             Self::MeanField(_) => 2 * plain,
+            Self::Sngp(config) => SngpHead::cost(config, [outputs, inputs])[0],
             Self::BatchEnsemble(config) => plain - biases + config.members * (inputs + outputs + biases),
         }
     }
 
-    /// Stored numbers that are not trained: the power iteration's two vectors.
+    /// Multiply-accumulates of one image, where they are not those of the plain layer.
+    pub fn macs(&self, layer: &LayerGeometry) -> Option<i64> {
+        match self {
+            Self::Sngp(config) => Some(SngpHead::cost(config, [layer.widths().0, layer.widths().1])[2]),
+            _ => None,
+        }
+    }
+
+    /// Stored numbers that are not trained: random features and precisions, or the power iteration's two vectors.
     pub fn state(&self, layer: &LayerGeometry) -> i64 {
         match (self, layer.weight()) {
+            (Self::Sngp(config), _) => SngpHead::cost(config, [layer.widths().0, layer.widths().1])[1],
             (Self::Spectral(_), Some((d_out, d_in))) => d_out + d_in - i64::from(layer.widths().2 > 0),
             _ => 0,
         }

@@ -22,6 +22,23 @@ pub trait CustomWeight: Debug + Send {
     /// When the input does not fit the weight.
     fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> Result<Tensor>;
 
+    /// Whether it must see the training data once more when the network is trained: passes with [`Pass::observing`], then
+    /// [`Self::settle`].
+    fn observes(&self) -> bool {
+        false
+    }
+
+    /// Forgets what was observed.
+    fn forget(&self) {}
+
+    /// Draws its conclusions from what was observed.
+    ///
+    /// # Errors
+    /// When a matrix cannot be factorised.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether two passes with other noise give other outputs in evaluation.
     fn is_random(&self) -> bool {
         false

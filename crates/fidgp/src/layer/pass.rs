@@ -102,6 +102,8 @@ pub struct Pass {
     pub frozen_norm: bool,
     /// BatchNorm leaves its running statistics as they are, although it uses those of the batch.
     pub keep_statistics: bool,
+    /// Layers that fit themselves to the trained network's features take this batch into account.
+    pub observing: bool,
     /// Noise on the outputs of layers.
     pub noise: OutputNoise,
     drawn: BTreeMap<String, Drawn>,
@@ -161,6 +163,7 @@ impl Pass {
             compute: None,
             frozen_norm: false,
             keep_statistics: false,
+            observing: false,
             noise: OutputNoise::default(),
             drawn: BTreeMap::new(),
             kl: Vec::new(),
