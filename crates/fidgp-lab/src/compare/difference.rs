@@ -76,10 +76,12 @@ pub(super) fn against_first(configs: &[RunConfig], finished: &[Vec<Finished>]) -
     Ok(all)
 }
 
+/// A metric of all units of some kind, in order; none where a run does not have them.
+type Values = fn(&[Finished], &str) -> Option<Vec<f64>>;
+
 /// Matched values of both, by the finest unit that both have.
 fn pairs(runs: &[Finished], reference: &[Finished], metric: &str) -> Option<(Vec<f64>, Vec<f64>, Units)> {
-    let by: [(fn(&[Finished], &str) -> Option<Vec<f64>>, Units); 3] =
-        [(by_split, Units::Splits), (by_example, Units::Examples), (by_seed, Units::Seeds)];
+    let by: [(Values, Units); 3] = [(by_split, Units::Splits), (by_example, Units::Examples), (by_seed, Units::Seeds)];
     by.into_iter().find_map(|(values, units)| {
         let (a, b) = (values(runs, metric)?, values(reference, metric)?);
         (a.len() == b.len() && !a.is_empty()).then_some((a, b, units))

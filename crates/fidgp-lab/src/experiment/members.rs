@@ -73,12 +73,12 @@ fn take(model: &Model, members: &[Model]) {
     tch::no_grad(|| {
         for (name, mut variable) in model.store.variables() {
             let own = name.strip_prefix(MEMBERS).and_then(|rest| rest.strip_prefix('.')?.split_once('.'));
-            let value = match own.and_then(|(k, rest)| Some((k.parse::<usize>().ok()?, rest))) {
-                Some((k, rest)) => stores[k][rest].shallow_clone(),
-                None => {
-                    let all: Vec<_> = stores.iter().map(|store| store[&name].shallow_clone()).collect();
-                    Tensor::stack(&all, 0).mean_dim(0, false, variable.kind())
-                }
+            let member = own.and_then(|(k, rest)| Some((k.parse::<usize>().ok()?, rest)));
+            let value = if let Some((k, rest)) = member {
+                stores[k][rest].shallow_clone()
+            } else {
+                let all: Vec<_> = stores.iter().map(|store| store[&name].shallow_clone()).collect();
+                Tensor::stack(&all, 0).mean_dim(0, false, variable.kind())
             };
             variable.copy_(&value);
         }

@@ -22,7 +22,9 @@ pub fn settle(config: &RunConfig, model: &Model, source: &dyn Source, run: Optio
     if heads.is_empty() {
         return Ok(());
     }
-    heads.iter().for_each(|head| head.forget());
+    for head in &heads {
+        head.forget();
+    }
     let rows: Vec<i64> = (0..source.len() as i64).collect();
     for rows in rows.chunks(config.predict.batch_size) {
         let (x, _) = source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None)?;
