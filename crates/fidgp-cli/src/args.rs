@@ -31,6 +31,8 @@ pub enum Command {
     Wrap(Wrap),
     /// Turn the trained network of a run into a folder that can be passed on
     Export(Export),
+    /// Run several configs or methods under the same seeds and set them side by side
+    Compare(Compare),
     /// Turn one or several runs into one HTML page with figures
     Report(Report),
     /// Count parameters, operations and bytes of a config, layer by layer
@@ -250,6 +252,52 @@ pub struct Export {
 pub enum Dtype {
     F32,
     F16,
+}
+
+/// Run several configs or methods under the same seeds and set them side by side.
+///
+/// Every run has a folder of its own; one that is finished is not repeated, one that was stopped goes on. The report has means
+/// and deviations over seeds, paired differences from the first config with bootstrap intervals, costs, and size against
+/// quality.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp compare configs/cifar100-deterministic.toml configs/cifar100-fidgp-all.toml --seeds 3\n  \
+    fidgp compare configs/uci-yacht.toml --methods deterministic,mc-dropout,ensemble,ffgu,fidgp --data ~/data"
+)]
+pub struct Compare {
+    /// The config files; the first (with the first method) is what the others are compared with
+    #[arg(required = true)]
+    pub configs: Vec<PathBuf>,
+    /// Run every config with each of these methods
+    #[arg(long, value_delimiter = ',', value_name = "METHOD,…")]
+    pub methods: Vec<String>,
+    /// Change a value of every config: dotted.key=value (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
+    /// Runs of each config, with seeds that count up from its own
+    #[arg(long, default_value = "3")]
+    pub seeds: NonZero<u64>,
+    /// Folder for the runs and the report
+    #[arg(long, default_value = "runs/compare")]
+    pub out: PathBuf,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Which standard splits of a UCI set: all, or numbers such as 0,1,2
+    #[arg(long, default_value = "all")]
+    pub splits: String,
+    /// Splits trained at the same time [default: one per core]
+    #[arg(long)]
+    pub parallel: Option<NonZero<usize>>,
+    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    #[arg(long)]
+    pub threads: Option<NonZero<usize>>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

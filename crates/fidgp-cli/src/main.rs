@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => commands::predict::run(&arguments),
         Command::Wrap(arguments) => commands::wrap::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
+        Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Cost(arguments) => commands::cost::run(&arguments),

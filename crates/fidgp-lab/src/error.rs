@@ -76,6 +76,14 @@ pub enum LabError {
         /// The run folder.
         run: PathBuf,
     },
+    /// The user stopped a comparison.
+    #[error("stopped after epoch {epoch}, step {step} of a run; everything is saved. The same command goes on")]
+    ComparisonInterrupted {
+        /// Complete epochs of the run that was under way.
+        epoch: u64,
+        /// Steps made in it.
+        step: u64,
+    },
     /// The method failed.
     #[error(transparent)]
     Method(#[from] fidgp::Error),

@@ -4,6 +4,7 @@
 //! of it.
 
 pub mod bench;
+pub mod compare;
 pub mod config;
 pub mod device;
 pub mod error;

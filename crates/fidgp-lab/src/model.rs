@@ -3,15 +3,20 @@
 use fidgp::Key;
 use fidgp::layer::Network;
 use fidgp::objective::{Gaussian, categorical_nll};
+use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
+use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::cost::Cost;
 pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::{LayerGeometry, MlpConfig, ResnetCifarConfig, ResnetConfig};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Tensor};
 
-use crate::config::{DataConfig, LikelihoodConfig, NetworkConfig, RunConfig};
+use crate::config::{BaselineConfig, DataConfig, LikelihoodConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
+
+/// Under which a deep ensemble keeps its members: in the names of its variables, and in its run folder.
+pub const MEMBERS: &str = "members";
 
 /// What a network is for.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,8 +111,11 @@ pub enum Likelihood {
 }
 
 impl Likelihood {
-    /// Mean negative log-likelihood of a batch. Scalar.
+    /// Mean negative log-likelihood of a batch; targets are repeated for each member of the network. Scalar.
     pub fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
+        let members = outputs.size()[0] / targets.size()[0].max(1);
+        let repeated = if members > 1 { targets.repeat([members]) } else { targets.shallow_clone() };
+        let targets = &repeated;
         match self {
             Self::Gaussian(gaussian) => gaussian.nll(outputs, targets),
             Self::Categorical { smoothing } => categorical_nll(outputs, targets, *smoothing),
@@ -173,8 +181,20 @@ impl Model {
         };
         let zoo = zoo_network(config, signature, outputs)?;
         let geometry = zoo.geometry(signature.input());
-        let network = zoo.init(&root, &config.layer_plan(), Key::new(config.seed).fold("init"))?;
+        let network = network(config, &zoo, &root)?;
         Ok(Self { store, network, likelihood, normalisation, geometry })
+    }
+
+    /// Passes for K draws; one where the network is not random.
+    ///
+    /// # Errors
+    /// As [`Draws::new`].
+    pub fn draws(&self, count: u64, key: Key) -> Result<Draws<'_>> {
+        let mut draws = Draws::new(self.network.as_ref(), count, key)?;
+        if self.network.is_random() {
+            draws.count = count;
+        }
+        Ok(draws)
     }
 
     /// Number of trainable numbers.
@@ -200,10 +220,25 @@ fn likelihood(root: &Path, config: LikelihoodConfig, signature: &Signature) -> R
     }
 }
 
+/// Builds the network, or the members of one.
+fn network(config: &RunConfig, zoo: &fidgp_zoo::NetworkConfig, root: &Path) -> Result<Box<dyn Network>> {
+    let (plan, key) = (config.layer_plan(), Key::new(config.seed).fold("init"));
+    Ok(match config.baseline {
+        Some(BaselineConfig::Ensemble { members }) => {
+            let member = |k: i64| zoo.init(&(root / MEMBERS / k), &plan, key.at(k as u64));
+            Box::new(Ensemble { networks: (0..members).map(member).collect::<fidgp_zoo::Result<_>>()? })
+        }
+        Some(BaselineConfig::BatchEnsemble { members, .. }) => {
+            Box::new(Tiled { network: zoo.init(root, &plan, key)?, members })
+        }
+        _ => zoo.init(root, &plan, key)?,
+    })
+}
+
 /// The network of a config as the zoo knows it.
 fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<fidgp_zoo::NetworkConfig> {
     match (&config.network, signature) {
-        (NetworkConfig::Mlp { hidden, activation, batch_norm }, Signature::Regression { features }) => {
+        (NetworkConfig::Mlp { hidden, activation, batch_norm, .. }, Signature::Regression { features }) => {
             Ok(fidgp_zoo::NetworkConfig::Mlp(MlpConfig {
                 inputs: *features,
                 hidden: hidden.clone(),
@@ -212,7 +247,7 @@ fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Resul
                 batch_norm: *batch_norm,
             }))
         }
-        (NetworkConfig::Resnet { depth, stem, width }, Signature::Classification { image, .. }) => {
+        (NetworkConfig::Resnet { depth, stem, width, .. }, Signature::Classification { image, .. }) => {
             Ok(fidgp_zoo::NetworkConfig::Resnet(ResnetConfig {
                 depth: *depth,
                 stem: *stem,
@@ -224,7 +259,7 @@ fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Resul
         (NetworkConfig::ResnetCifar { .. }, Signature::Classification { image, .. }) if image[0] != 3 => {
             Err(LabError::config("network.kind", "= \"resnet-cifar\" takes colour images; use \"resnet\" for these"))
         }
-        (NetworkConfig::ResnetCifar { depth }, Signature::Classification { .. }) => {
+        (NetworkConfig::ResnetCifar { depth, .. }, Signature::Classification { .. }) => {
             let config = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
             Ok(fidgp_zoo::NetworkConfig::ResnetCifar(config))
         }
@@ -243,5 +278,5 @@ pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
     let signature = Signature::expected(config, None)?;
     let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config.likelihood, &signature)?;
     let geometry = zoo_network(config, &signature, outputs)?.geometry(signature.input());
-    Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?)
+    Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
 }

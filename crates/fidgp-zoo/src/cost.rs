@@ -68,6 +68,20 @@ pub struct Cost {
     pub layers: Vec<LayerCost>,
 }
 
+impl Cost {
+    /// The cost of so many networks that are stored together; arithmetic is that of one.
+    #[must_use]
+    pub fn times(self, copies: i64) -> Self {
+        Self {
+            parameters: self.parameters * copies,
+            state: self.state * copies,
+            bytes_f32: self.bytes_f32 * copies,
+            bytes_f16: self.bytes_f16 * copies,
+            ..self
+        }
+    }
+}
+
 /// Counts a network built by a plan.
 ///
 /// # Errors
@@ -103,6 +117,12 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         macs_ours: layer.macs(),
     };
     let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
+    if let Some(baseline) = plan.baseline_for(&layer.name, kind) {
+        cost.parameters = baseline.parameters(layer);
+        cost.state += baseline.state(layer);
+        cost.macs = baseline.macs(layer).unwrap_or(cost.macs);
+        return Ok(cost);
+    }
     let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };
     let config = if counting == Counting::Compat { compat(&config, kind) } else { *config };
     let sizes = config.sizes(d_out, d_in);

@@ -58,6 +58,16 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The error of the method behind it, for layers that must return one.
+    pub(crate) fn into_method(self) -> fidgp::Error {
+        match self {
+            Self::Method(error) => error,
+            other => fidgp::Error::setting("layer", "", other.to_string()),
+        }
+    }
+}
+
 fn hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }

@@ -76,6 +76,18 @@ impl LayerGeometry {
         }
     }
 
+    /// Channels (or features) out and in, and biases.
+    pub(crate) fn widths(&self) -> (i64, i64, i64) {
+        match self.operation {
+            Operation::Conv(conv) => {
+                let biases = if conv.bias { conv.out_channels } else { 0 };
+                (conv.out_channels, conv.in_channels / conv.groups, biases)
+            }
+            Operation::Linear { inputs, outputs, bias } => (outputs, inputs, if bias { outputs } else { 0 }),
+            Operation::BatchNorm { .. } => (0, 0, 0),
+        }
+    }
+
     /// Output positions that use the same weight.
     pub fn positions(&self) -> i64 {
         self.output[0] * self.output[1]

@@ -4,6 +4,7 @@ use fidgp::layer::SlotConfig;
 use fidgp::weight::InducingConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::baseline::slot::BaselineSlot;
 use crate::nearest::nearest;
 use crate::{Error, LayerGeometry, Result};
 
@@ -28,6 +29,8 @@ pub enum RuleSlot {
     Dense,
     /// Bayesian weights with these settings.
     Inducing(Box<InducingConfig>),
+    /// The weight of another method.
+    Baseline(BaselineSlot),
     /// Other inducing sizes `[rows, cols]` where an earlier rule made the layer Bayesian.
     Size([i64; 2]),
 }
@@ -115,6 +118,16 @@ impl LayerPlan {
         matching.fold(SlotConfig::Dense, |slot, rule| rule.apply(slot))
     }
 
+    /// The other method whose weight the layer holds, if it does.
+    pub fn baseline_for(&self, path: &str, kind: LayerKind) -> Option<BaselineSlot> {
+        let matching = self.rules.iter().filter(|rule| rule.matches(path, kind));
+        matching.fold(None, |slot, rule| match rule.slot {
+            RuleSlot::Baseline(baseline) => Some(baseline),
+            RuleSlot::Size(_) => slot,
+            RuleSlot::Dense | RuleSlot::Inducing(_) => None,
+        })
+    }
+
     /// Refuses a plan that names a layer the network does not have.
     ///
     /// # Errors
@@ -143,7 +156,7 @@ impl Rule {
             (RuleSlot::Size([rows, cols]), SlotConfig::Inducing(config)) => {
                 SlotConfig::Inducing(Box::new(InducingConfig { inducing_rows: *rows, inducing_cols: *cols, ..*config }))
             }
-            (RuleSlot::Dense, _) | (RuleSlot::Size(_), SlotConfig::Dense) => SlotConfig::Dense,
+            (RuleSlot::Dense | RuleSlot::Baseline(_), _) | (RuleSlot::Size(_), SlotConfig::Dense) => SlotConfig::Dense,
         }
     }
 }

@@ -197,10 +197,10 @@ impl Network for Resnet {
     }
 
     fn first_drawn_stage(&self) -> usize {
-        if self.stem.0.slot.inducing().is_some() {
+        if self.stem.0.slot.is_random() {
             return 0;
         }
-        let drawn = |block: &Block| block.slots().into_iter().any(|slot| slot.inducing().is_some());
+        let drawn = |block: &Block| block.slots().into_iter().any(Slot::is_random);
         1 + self.blocks.iter().position(drawn).unwrap_or(self.blocks.len())
     }
 

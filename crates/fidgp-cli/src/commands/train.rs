@@ -58,7 +58,7 @@ pub(super) fn threads_for(config: &RunConfig) -> usize {
     }
 }
 
-fn cores() -> usize {
+pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
@@ -72,7 +72,7 @@ pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<Path
     }
 }
 
-fn splits(text: &str) -> Result<Vec<usize>, LabError> {
+pub(super) fn splits(text: &str) -> Result<Vec<usize>, LabError> {
     if text == "all" {
         return Ok(Vec::new());
     }

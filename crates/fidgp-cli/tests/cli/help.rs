@@ -11,6 +11,7 @@ fn every_command_explains_itself() {
         "predict",
         "wrap",
         "export",
+        "compare",
         "report",
         "cost",
         "bench",

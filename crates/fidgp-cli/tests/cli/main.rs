@@ -1,6 +1,7 @@
 //! The program as it is typed: every command runs as its own process in its own folder.
 
 mod commands;
+mod compare;
 mod cost;
 mod deploy;
 mod eval;

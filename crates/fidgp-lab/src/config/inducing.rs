@@ -41,7 +41,7 @@ impl InducingPlan {
     pub(super) fn is_ffgu(&self) -> bool {
         self.layer_plan().rules().iter().all(|rule| match &rule.slot {
             RuleSlot::Inducing(config) => config.posterior == PosteriorConfig::Diagonal,
-            RuleSlot::Dense | RuleSlot::Size(_) => true,
+            RuleSlot::Dense | RuleSlot::Size(_) | RuleSlot::Baseline(_) => true,
         })
     }
 

@@ -1,15 +1,21 @@
 //! What a run is: one TOML file, read strictly, checked, and written back whole beside the results.
 
+mod baseline;
+mod check;
 mod data;
 mod inducing;
+mod method;
 mod read;
 
+pub use baseline::BaselineConfig;
 pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, imagenet};
 pub use inducing::InducingPlan;
+pub use method::Method;
 pub use read::{Override, parse, read};
 
 use fidgp::objective::{KlSchedule, NoiseConfig};
-use fidgp_zoo::{Activation, Depth, LayerPlan, Stem};
+use fidgp_zoo::baseline::slot::BaselineSlot;
+use fidgp_zoo::{Activation, Depth, LayerPlan, RuleSlot, Stem};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
@@ -39,6 +45,9 @@ pub struct RunConfig {
     /// How its layers are made Bayesian; not for the deterministic method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inducing: Option<InducingPlan>,
+    /// The settings of a method that is neither plain nor inducing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<BaselineConfig>,
     /// The likelihood.
     pub likelihood: LikelihoodConfig,
     /// The training.
@@ -46,29 +55,6 @@ pub struct RunConfig {
     /// The prediction.
     #[serde(default)]
     pub predict: PredictConfig,
-}
-
-/// The methods there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// Plain weights.
-    Deterministic,
-    /// Inducing weights with a diagonal Gaussian posterior.
-    Ffgu,
-    /// Inducing weights with a flow posterior (or another family named in `inducing.posterior`).
-    Fidgp,
-}
-
-impl Method {
-    /// As it stands in configs and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Deterministic => "deterministic",
-            Self::Ffgu => "ffgu",
-            Self::Fidgp => "fidgp",
-        }
-    }
 }
 
 /// The networks there are.
@@ -83,6 +69,9 @@ pub enum NetworkConfig {
         activation: Activation,
         /// Whether blocks have BatchNorm.
         batch_norm: bool,
+        /// Upper bound of the spectral norm of every layer but the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spectral_norm: Option<f64>,
     },
     /// ResNet-18, 34 or 50 under torchvision's names.
     Resnet {
@@ -93,12 +82,38 @@ pub enum NetworkConfig {
         /// Channels of the first stage.
         #[serde(default = "resnet_width")]
         width: i64,
+        /// Upper bound of the spectral norm of every layer but the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spectral_norm: Option<f64>,
     },
     /// ResNet-20, 32, 44, 56 or 110 for 32×32 images, with option-A shortcuts.
     ResnetCifar {
         /// 6n + 2.
         depth: i64,
+        /// Upper bound of the spectral norm of every layer but the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spectral_norm: Option<f64>,
     },
+}
+
+impl NetworkConfig {
+    /// The bound on its layers' spectral norms; the last layer is spared.
+    fn spectral_norm(&self) -> Option<f64> {
+        match self {
+            Self::Mlp { spectral_norm, .. }
+            | Self::Resnet { spectral_norm, .. }
+            | Self::ResnetCifar { spectral_norm, .. } => *spectral_norm,
+        }
+    }
+
+    /// The name of its last layer.
+    fn head(&self) -> String {
+        match self {
+            Self::Mlp { hidden, .. } => format!("fc{}", hidden.len() + 1),
+            Self::Resnet { .. } => "fc".to_owned(),
+            Self::ResnetCifar { .. } => "linear".to_owned(),
+        }
+    }
 }
 
 fn resnet_width() -> i64 {
@@ -163,6 +178,9 @@ pub struct TrainConfig {
     /// Largest norm of a gradient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_norm: Option<f64>,
+    /// ρ of a sharpness-aware step: the NLL's gradient is taken at `θ + ρ g/‖g‖`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharpness: Option<f64>,
     /// From this epoch on BatchNorm uses its running statistics in training as well. A weight draw moves the statistics
     /// of its batch, and normalising with them hides that from the likelihood; prediction, with running statistics,
     /// would then see more noise than training did.
@@ -240,107 +258,6 @@ impl Default for PredictConfig {
 }
 
 impl RunConfig {
-    /// Checks what the types cannot say.
-    ///
-    /// # Errors
-    /// Names the first key that does not fit, and what would.
-    pub fn check(&self) -> Result<()> {
-        let train = &self.train;
-        if self.name.is_empty() || self.name.contains(['/', '\\']) || self.name.starts_with('.') {
-            return Err(LabError::config("name", format!("`{}` must be usable as a folder name", self.name)));
-        }
-        if train.epochs == 0 || train.batch_size == 0 || self.predict.batch_size == 0 {
-            return Err(LabError::config("train.epochs, train.batch_size, predict.batch_size", "must be at least 1"));
-        }
-        if self.predict.draws == 0 || self.predict.validation_draws == 0 {
-            return Err(LabError::config("predict.draws", "must be at least 1; 8 is usual"));
-        }
-        let rate = train.optimiser.learning_rate();
-        if rate <= 0.0 || !rate.is_finite() {
-            return Err(LabError::config("train.optimiser.learning_rate", format!("{rate} must be greater than 0")));
-        }
-        let not_positive = |number: &f64| *number <= 0.0 || !number.is_finite();
-        if let Some(limit) = train.clip_norm.filter(not_positive) {
-            return Err(LabError::config(
-                "train.clip_norm",
-                format!("{limit} must be greater than 0; leave it out for no limit"),
-            ));
-        }
-        train.schedule.check(train.epochs as f64)?;
-        train.kl.check(train.epochs as f64)?;
-        self.check_data()?;
-        self.check_method()?;
-        self.check_selection()
-    }
-
-    /// Something to train on and to test on, a start where there is one, BatchNorm never alone with one example.
-    fn check_data(&self) -> Result<()> {
-        let mut smallest = self.train.batch_size;
-        if let DataConfig::Synthetic1d { train, test, .. } = self.data {
-            if train == 0 || test == 0 {
-                return Err(LabError::config("data.train, data.test", "must be at least 1"));
-            }
-            smallest = smallest.min(train);
-        }
-        if let DataConfig::Folder(folder) = &self.data {
-            folder.check()?;
-            if matches!(self.normalisation, Some(NormaliseConfig::Named(NamedNormalisation::Data))) {
-                let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
-                return Err(LabError::config("normalisation", why));
-            }
-        }
-        for (section, given) in [("start", self.start.is_some()), ("normalisation", self.normalisation.is_some())] {
-            if given && !self.data.has_images() {
-                return Err(LabError::config(section, "is for image networks only"));
-            }
-        }
-        self.normalisation.as_ref().map_or(Ok(()), NormaliseConfig::check)?;
-        let normalised = !matches!(self.network, NetworkConfig::Mlp { batch_norm: false, .. });
-        if normalised && smallest < 2 {
-            return Err(LabError::config(
-                "train.batch_size",
-                "must be at least 2: BatchNorm has no statistics of a single example",
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_method(&self) -> Result<()> {
-        match (self.method, &self.inducing) {
-            (Method::Deterministic, Some(_)) => {
-                Err(LabError::config("inducing", "is set, but method = \"deterministic\" has no inducing weights"))
-            }
-            (Method::Ffgu | Method::Fidgp, None) => {
-                Err(LabError::config("inducing", format!("is missing; method = \"{}\" needs it", self.method.name())))
-            }
-            (Method::Ffgu, Some(plan)) if !plan.is_ffgu() => {
-                Err(LabError::config("inducing.posterior", "must be the diagonal family for method = \"ffgu\""))
-            }
-            (Method::Fidgp, Some(plan)) if plan.is_ffgu() => {
-                Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\""))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn check_selection(&self) -> Result<()> {
-        let fraction = self.data.validation_fraction();
-        if let Some(fraction) = fraction.filter(|fraction| !(0.0..1.0).contains(fraction)) {
-            return Err(LabError::config("data.validation_fraction", format!("{fraction} must lie in [0, 1)")));
-        }
-        let without_validation = match self.data {
-            DataConfig::Synthetic1d { validation, .. } => validation == 0,
-            _ => fraction == Some(0.0),
-        };
-        if self.train.select == Select::Best && (without_validation || self.train.validate_every == 0) {
-            return Err(LabError::config(
-                "train.select",
-                "= \"best\" needs validation data and train.validate_every ≥ 1",
-            ));
-        }
-        Ok(())
-    }
-
     /// The type in which large products are computed on a device; `None` for f32.
     pub fn compute(&self, device: tch::Device) -> Option<tch::Kind> {
         match self.train.precision {
@@ -352,7 +269,46 @@ impl RunConfig {
 
     /// Which layer gets which kind of weight.
     pub fn layer_plan(&self) -> LayerPlan {
-        self.inducing.as_ref().map_or_else(LayerPlan::dense, InducingPlan::layer_plan)
+        let plan = self.inducing.as_ref().map_or_else(LayerPlan::dense, InducingPlan::layer_plan);
+        let plan = match self.network.spectral_norm() {
+            Some(bound) => {
+                let bounded = RuleSlot::Baseline(BaselineSlot::Spectral(bound));
+                plan.rule("*", None, bounded).dense_layers(&self.network.head())
+            }
+            None => plan,
+        };
+        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan, &self.network.head()))
+    }
+
+    /// Networks that are trained or predict together: K of an ensemble, else 1.
+    pub fn members(&self) -> i64 {
+        match self.baseline {
+            Some(BaselineConfig::Ensemble { members } | BaselineConfig::BatchEnsemble { members, .. }) => members,
+            _ => 1,
+        }
+    }
+
+    /// Networks that are stored: K of a deep ensemble, else 1.
+    pub fn copies(&self) -> i64 {
+        if self.method == Method::Ensemble { self.members() } else { 1 }
+    }
+
+    /// Passes that make one prediction: weight draws or members.
+    pub fn passes(&self) -> u64 {
+        match self.method {
+            Method::Deterministic | Method::Sngp => 1,
+            Method::Ensemble | Method::BatchEnsemble => self.members() as u64,
+            Method::McDropout | Method::MeanField | Method::FSgvbLrt | Method::Ffgu | Method::Fidgp => {
+                self.predict.draws
+            }
+        }
+    }
+
+    /// The training with the groups of the method, which those of the config override.
+    pub fn training(&self) -> TrainConfig {
+        let own = self.baseline.iter().flat_map(BaselineConfig::groups);
+        let groups = own.chain(self.train.groups.iter().cloned()).collect();
+        TrainConfig { groups, ..self.train.clone() }
     }
 
     /// The config as it is written beside the results.

@@ -5,8 +5,15 @@ use std::str::FromStr;
 
 use toml::{Table, Value};
 
-use super::RunConfig;
+use super::{Method, RunConfig};
 use crate::error::{LabError, Result};
+
+/// ρ of F-SGVB-LRT on CIFAR-10.
+const USUAL_SHARPNESS: f64 = 0.05;
+/// Bound of SNGP's layers.
+const USUAL_BOUND: f64 = 6.0;
+/// Passes of MC dropout.
+const USUAL_MASKS: i64 = 5;
 
 /// `dotted.key=value` from the command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,8 +57,8 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     let mut table: Table =
         text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", error.to_string().trim().to_owned()))?;
     let (method, others): (Vec<_>, Vec<_>) = overrides.iter().partition(|change| change.key == "method");
-    if let (false, Some(Value::Table(inducing))) = (method.is_empty(), table.get_mut("inducing")) {
-        inducing.remove("posterior"); // the family belongs to the method of the file; --set may name another one
+    if let Some(change) = method.last() {
+        leave_method(&mut table, change.value.as_str().and_then(Method::named));
     }
     for change in method.iter().chain(&others) {
         set(&mut table, &change.key, change.value.clone())?;
@@ -89,12 +96,40 @@ fn take_in_bayesianize(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What the method says about the `[inducing]` section: FFG-U is the diagonal family, which need not be written twice;
-/// and a config for a Bayesian method serves the deterministic one with `--set method=deterministic`.
+/// Takes out what belongs to the method of the file, before --set names another one (and perhaps settings of it).
+fn leave_method(table: &mut Table, next: Option<Method>) {
+    if let Some(Value::Table(inducing)) = table.get_mut("inducing") {
+        inducing.remove("posterior");
+    }
+    table.remove("baseline");
+    if let Some(Value::Table(train)) = table.get_mut("train") {
+        train.remove("sharpness");
+    }
+    if let (false, Some(Value::Table(network))) = (next.is_some_and(Method::has_plain_layers), table.get_mut("network"))
+    {
+        network.remove("spectral_norm");
+    }
+}
+
+/// Adds what the method says about other sections, where nothing is said: FFG-U is the diagonal family, a baseline has
+/// its section and its usual step or draws. With `--set method=…` a config of one method serves the others.
 fn fit_to_method(table: &mut Table, overridden: bool) {
     let method = table.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if overridden && method == "deterministic" {
-        table.remove("inducing");
+    if let Some(method) = Method::named(&method) {
+        if overridden && !method.is_inducing() {
+            table.remove("inducing");
+        }
+        let usual = |section: &str, key: &str, value: Value| (section.to_owned(), key.to_owned(), value);
+        let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
+        let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(USUAL_SHARPNESS)));
+        let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
+        let bound = (method == Method::Sngp).then(|| usual("network", "spectral_norm", Value::Float(USUAL_BOUND)));
+        for (section, key, value) in kind.into_iter().chain(step).chain(draws).chain(bound) {
+            let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(section) = section {
+                section.entry(key).or_insert(value);
+            }
+        }
     }
     let Some(Value::Table(inducing)) = table.get_mut("inducing") else { return };
     if method == "ffgu" && !inducing.contains_key("bayesianize") {

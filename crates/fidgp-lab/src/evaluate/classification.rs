@@ -1,11 +1,12 @@
 //! Metrics of a classification.
 
-use fidgp::predict::{self, Classified, Draws};
+use fidgp::predict::{Classified, Draws};
 use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
 use tch::{Kind, Tensor};
 
+use super::members::{self, joined};
 use crate::error::Result;
-use crate::record::{Classification, MetricNotes, Metrics};
+use crate::record::{Classification, Examples, MetricNotes, Metrics};
 use crate::source::Chunks;
 
 /// Bins of the calibration errors.
@@ -20,36 +21,25 @@ pub struct Evaluation {
     pub metrics: Metrics,
     /// What must be said with them.
     pub notes: MetricNotes,
+    /// NLL and accuracy of each input.
+    pub examples: Examples,
     /// The tables of the figures.
     pub figure: Classification,
 }
 
-/// Classifies a set part by part and measures the result; memory does not grow with K, nor with a set on disk.
+/// Classifies a set part by part with a network of so many members and measures the result; memory does not grow with K, nor with a set on disk.
 ///
 /// # Errors
 /// When an image cannot be read, does not fit the network, or a probability is not finite.
-pub fn classify(mut draws: Draws, chunks: Chunks) -> Result<Evaluation> {
+pub fn classify(mut draws: Draws, members: i64, chunks: Chunks) -> Result<Evaluation> {
     let (mut parts, mut labels) = (Vec::new(), Vec::new());
     for chunk in chunks {
         let (batches, truth) = chunk?;
-        parts.push(predict::classify(&draws, &batches, Some(&truth))?);
+        parts.push(members::classify(&draws, members, &batches, Some(&truth))?);
         labels.push(truth);
         draws.first_batch += batches.len() as u64;
     }
     measure(joined(&parts)?, &Tensor::cat(&labels, 0))
-}
-
-/// Several parts of a set as one.
-fn joined(parts: &[Classified]) -> Result<Classified> {
-    let join = |part: fn(&Classified) -> &Tensor| Tensor::f_cat(&parts.iter().map(part).collect::<Vec<_>>(), 0);
-    let mean_nll: Vec<_> = parts.iter().filter_map(|part| part.mean_nll.as_ref()).collect();
-    Ok(Classified {
-        probs: join(|part| &part.probs)?,
-        total: join(|part| &part.total)?,
-        aleatoric: join(|part| &part.aleatoric)?,
-        epistemic: join(|part| &part.epistemic)?,
-        mean_nll: if mean_nll.is_empty() { None } else { Some(Tensor::f_cat(&mean_nll, 0)?) },
-    })
 }
 
 fn measure(classified: Classified, labels: &Tensor) -> Result<Evaluation> {
@@ -62,7 +52,13 @@ fn measure(classified: Classified, labels: &Tensor) -> Result<Evaluation> {
     let figure = Classification::new(&predictions, BINS)?;
     let bins = |name: &str| (name.to_owned(), [("bins".to_owned(), BINS.into())].into());
     let notes = [bins(names::CAL_ECE), bins(names::CAL_ADAPTIVE_ECE)].into();
-    Ok(Evaluation { classified, metrics, notes, figure })
+    Ok(Evaluation { classified, metrics, notes, examples: examples(&predictions), figure })
+}
+
+fn examples(predictions: &Predictions) -> Examples {
+    let nll = predictions.rows().map(|(row, label)| -row[label].max(f64::MIN_POSITIVE).ln());
+    let right = predictions.top_labels().map(|(_, right)| f64::from(u8::from(right)));
+    Examples([(names::CLS_NLL.to_owned(), nll.collect()), (names::CLS_ACC.to_owned(), right.collect())].into())
 }
 
 /// Probabilities in f64 that sum to one in f64.

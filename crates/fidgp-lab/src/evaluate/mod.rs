@@ -1,7 +1,9 @@
 //! From a trained model to metrics.
 
 mod classification;
+mod members;
 mod regression;
 
 pub use classification::{Evaluation, classify};
+pub use members::{classify as classify_members, regress as regress_members};
 pub use regression::{Forecast, forecast, metrics, notes};

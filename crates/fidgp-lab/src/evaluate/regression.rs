@@ -1,11 +1,11 @@
 //! Metrics of a regression, in the units of the data.
 
 use fidgp::Key;
-use fidgp::predict::{Draws, regress};
 use fidgp_data::Standardiser;
 use fidgp_metrics::{MixtureForecast, Noise, names, rmse, total_variance};
 use tch::{Kind, Tensor};
 
+use super::members::regress;
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, Model};
 use crate::record::{MetricNotes, Metrics};
@@ -56,8 +56,7 @@ pub fn forecast(
     let Likelihood::Gaussian(likelihood) = &model.likelihood else {
         return Err(LabError::config("likelihood.kind", "must be \"gaussian\" for a regression"));
     };
-    let draws = Draws::new(model.network.as_ref(), draws, key)?;
-    let predicted = regress(&draws, likelihood, &data.batches(batch))?;
+    let predicted = regress(&model.draws(draws, key)?, model.network.members(), likelihood, &data.batches(batch))?;
     let flat = |tensor: &Tensor| Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]));
     let (mut means, mut noise) = (flat(&predicted.means)?, flat(&predicted.noise)?);
     if let Some(scale) = scale {

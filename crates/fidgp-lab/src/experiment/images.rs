@@ -3,16 +3,17 @@
 use std::time::Instant;
 
 use fidgp::Key;
-use fidgp::predict::Draws;
 use fidgp_metrics::names;
 
+use super::members::{self, Place, log_folder};
 use super::sets::{Set, Sets, Use};
+use super::settle::settle;
 use super::{Logged, Setting, blank_results};
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::evaluate;
 use crate::model::Model;
-use crate::record::{Figure, Results, Time};
+use crate::record::{Examples, Figure, Results, Time};
 use crate::source::ImageSet;
 use crate::train::{Fit, Watch};
 
@@ -36,18 +37,23 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;
         Ok(evaluation.metrics.get(names::CLS_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
-    let fit = Fit {
-        model: &model,
-        config: &config.train,
-        seed: config.seed,
-        source: train.as_ref(),
-        validate: validation.is_some().then_some(&validate),
-        run: Some(setting.run.clone()),
-        compute: config.compute(setting.device),
-        stop: setting.stop,
-    };
-    let outcome = fit.run(setting.resume, &mut Logged::new(&setting.run, setting.resume, watch)?)?;
-    let mut results = assess(config, setting, &model, &sets)?;
+    let place = Place { folder: Some(setting.run.clone()), resume: setting.resume };
+    let outcome = members::fit(config, (&model, &signature), &place, |config, model, place| {
+        let fit = Fit {
+            model,
+            config: &config.training(),
+            seed: config.seed,
+            source: train.as_ref(),
+            validate: validation.is_some().then_some(&validate),
+            run: place.folder.clone(),
+            compute: config.compute(setting.device),
+            stop: setting.stop,
+        };
+        fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
+    })?;
+    settle(config, &model, train.as_ref(), Some(&setting.run))?;
+    let (mut results, examples) = assess(config, setting, &model, &sets)?;
+    examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
     Ok(results)
 }
@@ -58,11 +64,11 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     super::same_classes(&setting.run, sets.train.classes())?;
     let model = Model::init(config, &sets.train.signature(config), setting.device)?;
     super::restore(config, &setting.run, &model)?;
-    assess(config, setting, &model, &sets)
+    Ok(assess(config, setting, &model, &sets)?.0)
 }
 
-/// Metrics on the test images, and beside them on the validation images.
-fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> Result<Results> {
+/// Metrics on the test images, also one by one, and beside them on the validation images.
+fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> Result<(Results, Examples)> {
     let mut results = blank_results(config, setting, model)?;
     let started = Instant::now();
     let tested = measure(config, setting, model, &sets.test)?;
@@ -74,7 +80,7 @@ fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> 
         let chosen = measure(config, setting, model, images)?.metrics;
         results.metrics.extend(chosen.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
     }
-    Ok(results)
+    Ok((results, tested.examples))
 }
 
 fn measure(config: &RunConfig, setting: &Setting, model: &Model, set: &Set) -> Result<evaluate::Evaluation> {
@@ -85,5 +91,5 @@ fn measure(config: &RunConfig, setting: &Setting, model: &Model, set: &Set) -> R
 /// Classifies a set with K draws.
 pub fn classify(config: &RunConfig, model: &Model, set: &dyn ImageSet, draws: u64) -> Result<evaluate::Evaluation> {
     let key = Key::new(config.seed).fold("predict");
-    evaluate::classify(Draws::new(model.network.as_ref(), draws, key)?, set.chunks(config.predict.batch_size))
+    evaluate::classify(model.draws(draws, key)?, model.network.members(), set.chunks(config.predict.batch_size))
 }

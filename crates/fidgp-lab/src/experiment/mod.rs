@@ -1,7 +1,9 @@
 //! Whole runs: data, model, training, evaluation and record for each kind of data.
 
 mod images;
+mod members;
 mod sets;
+mod settle;
 mod start;
 mod synthetic;
 mod uci;
@@ -85,10 +87,14 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
 /// # Errors
 /// When there is no whole checkpoint, or it belongs to another network.
 pub fn restore(config: &RunConfig, run: &Path, model: &Model) -> Result<()> {
-    let best = checkpoint::best(run);
-    let chosen = config.train.select == Select::Best && best.exists();
-    let path = if chosen { best } else { checkpoint::last(run) };
+    let path = chosen_checkpoint(config, run);
     checkpoint::restore(&path, &checkpoint::load(&path)?, &model.store)
+}
+
+/// The checkpoint that a run's results are of.
+fn chosen_checkpoint(config: &RunConfig, run: &Path) -> PathBuf {
+    let best = checkpoint::best(run);
+    if config.train.select == Select::Best && best.exists() { best } else { checkpoint::last(run) }
 }
 
 /// Two runs do not share a folder.
@@ -105,7 +111,7 @@ fn refuse_to_mix(setting: &Setting) -> Result<()> {
 fn open_folder(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
     let variables = checkpoint::variables(&model.store);
     let trained = variables.iter().filter(|(_, tensor)| tensor.requires_grad()).map(|(name, _)| name.as_str());
-    config.train.groups.iter().try_for_each(|group| group.check(&trained))?;
+    config.training().groups.iter().try_for_each(|group| group.check(&trained))?;
     if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
@@ -149,13 +155,14 @@ fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
 /// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
 fn clear(run: &Path) -> Result<()> {
     let fail = |error: std::io::Error| LabError::file(run, &error);
-    for file in [CONFIG_FILE, CLASSES_FILE, crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE] {
+    let record = [crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE, crate::record::EXAMPLES_FILE];
+    for file in record.into_iter().chain([CONFIG_FILE, CLASSES_FILE]) {
         match std::fs::remove_file(run.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
         }
     }
-    for folder in ["checkpoint", "splits"] {
+    for folder in ["checkpoint", "splits", crate::model::MEMBERS] {
         match std::fs::remove_dir_all(run.join(folder)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
@@ -176,6 +183,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result
     let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
     let parameters = model.parameter_count() as u64;
     let cost = fidgp_zoo::cost::cost(&model.geometry, &config.layer_plan(), fidgp_zoo::cost::Counting::Ours)?;
+    let cost = cost.times(config.copies());
     let gpu = if setting.device.is_cuda() { crate::device::gpu_name() } else { None };
     Ok(Results {
         schema: Schema,

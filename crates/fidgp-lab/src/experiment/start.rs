@@ -22,7 +22,8 @@ pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dy
 
 /// The plain network of a config with the weights of a file, whose names may be of another program.
 pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Device) -> Result<(Model, ImportReport)> {
-    let config = RunConfig { method: Method::Deterministic, inducing: None, start: None, ..config.clone() };
+    let config =
+        RunConfig { method: Method::Deterministic, inducing: None, baseline: None, start: None, ..config.clone() };
     let model = Model::init(&config, signature, device)?;
     let mut tensors = weights::read(file)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));

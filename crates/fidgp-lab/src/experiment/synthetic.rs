@@ -7,6 +7,7 @@ use fidgp_data::{Table, synthetic};
 use fidgp_metrics::rmse;
 use tch::Device;
 
+use super::members::{self, Place, log_folder};
 use super::{Logged, Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
@@ -26,22 +27,26 @@ const AXIS: (f64, f64) = (0.0, 2.2);
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Results> {
     let data = draw(config)?;
     let validation = matches!(config.data, DataConfig::Synthetic1d { validation, .. } if validation > 0);
-    let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
+    let signature = Signature::Regression { features: 1 };
+    let model = Model::init(config, &signature, setting.device)?;
     super::open_folder(config, setting, &model)?;
     let source = TableSource::new(&data.train, setting.device)?;
     let validate =
         |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
-    let fit = Fit {
-        model: &model,
-        config: &config.train,
-        seed: config.seed,
-        source: &source,
-        validate: validation.then_some(&validate),
-        run: Some(setting.run.clone()),
-        compute: None,
-        stop: setting.stop,
-    };
-    let outcome = fit.run(setting.resume, &mut Logged::new(&setting.run, setting.resume, watch)?)?;
+    let place = Place { folder: Some(setting.run.clone()), resume: setting.resume };
+    let outcome = members::fit(config, (&model, &signature), &place, |config, model, place| {
+        let fit = Fit {
+            model,
+            config: &config.training(),
+            seed: config.seed,
+            source: &source,
+            validate: validation.then_some(&validate),
+            run: place.folder.clone(),
+            compute: None,
+            stop: setting.stop,
+        };
+        fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
+    })?;
     let mut results = assess(config, setting, &model, &data)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
     Ok(results)

@@ -9,6 +9,7 @@ use fidgp_data::{Standardiser, uci::Uci};
 use fidgp_metrics::names;
 use rayon::prelude::*;
 
+use super::members::{self, Place};
 use super::{Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
@@ -81,7 +82,8 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
     let train = uci.table().select(&parts.train)?;
     let scale = Standardiser::fit(&train)?;
     let config = RunConfig { seed, ..config.clone() };
-    let model = Model::init(&config, &Signature::Regression { features: train.columns() as i64 }, setting.device)?;
+    let signature = Signature::Regression { features: train.columns() as i64 };
+    let model = Model::init(&config, &signature, setting.device)?;
     let source = TableSource::new(&scale.transform(&train)?, setting.device)?;
     let measure = |model: &Model, rows: &[usize], draws: u64| -> Result<Metrics> {
         let table = uci.table().select(rows)?;
@@ -94,17 +96,21 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         let metrics = measure(model, &parts.validation, config.predict.validation_draws)?;
         Ok(metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
-    let fit = Fit {
-        model: &model,
-        config: &config.train,
-        seed,
-        source: &source,
-        validate: (!parts.validation.is_empty()).then_some(&validate),
-        run: None,
-        compute: None,
-        stop: setting.stop,
-    };
-    fit.run(false, &mut Quiet).map_err(|error| match error {
+    let place = Place { folder: None, resume: false };
+    let fitted = members::fit(&config, (&model, &signature), &place, |config, model, place| {
+        let fit = Fit {
+            model,
+            config: &config.training(),
+            seed: config.seed,
+            source: &source,
+            validate: (!parts.validation.is_empty()).then_some(&validate),
+            run: None,
+            compute: None,
+            stop: setting.stop,
+        };
+        fit.run(place.resume, &mut Quiet)
+    });
+    fitted.map_err(|error| match error {
         LabError::Interrupted { epoch, step, .. } => LabError::Interrupted { epoch, step, run: setting.run.clone() },
         other => other,
     })?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::sets::{self, Set, Sets, Use};
 use super::{Setting, start};
-use crate::config::{Method, RunConfig};
+use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::Model;
@@ -53,8 +53,9 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     config.check()?;
     let file =
         config.start.as_ref().ok_or_else(|| LabError::config("start.weights", "is missing; pass --weights FILE"))?;
-    if config.method == Method::Deterministic {
-        return Err(LabError::config("method", "= \"deterministic\" has nothing to wrap; try --set method=fidgp"));
+    if !config.method.is_inducing() {
+        let why = format!("= \"{}\" has nothing to wrap; try --set method=fidgp", config.method.name());
+        return Err(LabError::config("method", why));
     }
     if save {
         super::refuse_to_mix(setting)?;
@@ -81,7 +82,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
         }
         Err(error) => Some(error.to_string()),
     };
-    let draws = Draws::new(model.network.as_ref(), config.predict.draws, Key::new(config.seed).fold("predict"))?;
+    let draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
     let name = format!("… mean of {} weight draw{}", draws.count, if draws.count == 1 { "" } else { "s" });
     stages.push(stage(&name, draws, images.as_ref(), config)?);
     if save {
@@ -99,7 +100,7 @@ fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig)
 }
 
 fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
-    let metrics = evaluate::classify(draws, images.chunks(config.predict.batch_size))?.metrics;
+    let metrics = evaluate::classify(draws, 1, images.chunks(config.predict.batch_size))?.metrics;
     let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
     Ok(Stage {
         name: name.to_owned(),

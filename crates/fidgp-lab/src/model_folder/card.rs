@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fidgp_metrics::names;
 
 use super::{Dtype, architecture};
-use crate::config::RunConfig;
+use crate::config::{BaselineConfig, RunConfig};
 use crate::predict::Predictor;
 use crate::record::Results;
 use crate::report::format::short;
@@ -44,24 +44,17 @@ pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> S
          (aleatoric) and what the weights leave open (epistemic).\n\n## Results\n\n{results}\n## How it was made\n\n\
          The whole config, seed {seed} included, is under `run` in `config.json`.{limits}\n",
         name = config.name,
-        what = describe(config),
+        what = config.method.describe(),
         results = results.map_or("No results were recorded with the run.\n".to_owned(), table),
         seed = config.seed,
         limits = limits(config),
     )
 }
 
-fn describe(config: &RunConfig) -> &'static str {
-    match config.method {
-        crate::config::Method::Deterministic => "A network with plain weights",
-        crate::config::Method::Ffgu => "A Bayesian network with inducing weights and a diagonal posterior (FFG-U)",
-        crate::config::Method::Fidgp => "A Bayesian network with inducing weights (FiD-GP)",
-    }
-}
-
 fn limits(config: &RunConfig) -> String {
     let weight = config.train.kl.weight;
-    if config.inducing.is_none() || (weight - 1.0).abs() < 1e-12 {
+    let has_kl = config.inducing.is_some() || matches!(config.baseline, Some(BaselineConfig::MeanField { .. }));
+    if !has_kl || (weight - 1.0).abs() < 1e-12 {
         return String::new();
     }
     format!(" The KL was weighted {weight}: this is a tempered posterior.")

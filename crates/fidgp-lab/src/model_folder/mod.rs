@@ -95,7 +95,7 @@ fn architecture(network: &NetworkConfig) -> String {
     match network {
         NetworkConfig::Mlp { .. } => "mlp".to_owned(),
         NetworkConfig::Resnet { depth, .. } => format!("resnet-{}", i64::from(*depth)),
-        NetworkConfig::ResnetCifar { depth } => format!("resnet-cifar-{depth}"),
+        NetworkConfig::ResnetCifar { depth, .. } => format!("resnet-cifar-{depth}"),
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use fidgp::predict::{classify, classify_to};
+use fidgp::predict::classify_to;
 use fidgp_data::Picture;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
 use super::Predictor;
 use crate::error::{LabError, Result};
+use crate::evaluate::classify_members;
 use crate::source::View;
 
 /// Pictures that go through the network at once.
@@ -81,10 +82,10 @@ impl Predictor {
         let side = i64::from(view.crop);
         let batch = Tensor::from_slice(&pixels.concat()).view([-1, view.channels as i64, side, side]);
         let batch = normalisation.apply(&batch.to_device(self.model.store.device()).to_kind(Kind::Float));
-        let draws = self.draws(draws)?;
+        let (draws, members) = (self.draws(draws)?, self.model.network.members());
         let (classified, used) = match tolerance {
-            Some(tolerance) => classify_to(&draws, &batch, tolerance)?,
-            None => (classify(&draws, &[batch], None)?, draws.count),
+            Some(tolerance) if members == 1 => classify_to(&draws, &batch, tolerance)?,
+            _ => (classify_members(&draws, members, &[batch], None)?, draws.count.max(members as u64)),
         };
         let rows = |tensor: &Tensor| -> Result<Vec<f64>> {
             Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu).reshape([-1]))?)

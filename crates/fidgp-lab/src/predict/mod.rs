@@ -75,7 +75,7 @@ impl Predictor {
 
     /// The draws of a prediction; the same ones as in an evaluation of the run.
     fn draws(&self, count: u64) -> Result<Draws<'_>> {
-        Ok(Draws::new(self.model.network.as_ref(), count, Key::new(self.config.seed).fold("predict"))?)
+        self.model.draws(count, Key::new(self.config.seed).fold("predict"))
     }
 }
 

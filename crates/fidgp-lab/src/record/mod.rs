@@ -9,6 +9,8 @@ pub mod commit;
 pub mod epochs;
 /// What can go wrong when reading or writing, each variant with advice.
 pub mod error;
+/// `examples.json`: metrics of each test example.
+pub mod examples;
 /// The data behind the figures of a report.
 pub mod figures;
 /// Where it ran.
@@ -26,6 +28,7 @@ mod schema;
 pub use commit::commit;
 pub use epochs::{EpochRecord, EpochWriter, read_epochs};
 pub use error::{RecordError, Result};
+pub use examples::{EXAMPLES_FILE, Examples};
 pub use figures::{Classification, ConfidenceHistogram, Figure, Grid, Points, Regression1d};
 pub use hardware::Hardware;
 pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};

@@ -12,13 +12,19 @@ use super::{
     regression,
     svg::escape,
     tables, training,
-    write::Run,
+    write::{Run, Section},
 };
 
 /// The document and its figures.
-pub fn build(runs: &[Run]) -> (String, Vec<Drawing>) {
+pub fn build(runs: &[Run], sections: &[Section]) -> (String, Vec<Drawing>) {
     let headings = headings(runs);
     let mut parts = Parts { body: header(runs), figures: Vec::new() };
+    for own in sections {
+        let body =
+            if own.figures.is_empty() { own.body.clone() } else { own.body.clone() + &html::figures(&own.figures) };
+        parts.body += &section(&own.id, &own.heading, &own.lead, &body);
+        parts.figures.extend(own.figures.iter().cloned());
+    }
     if let [only] = runs {
         parts.drawn(&[only], &headings); // one run: the picture first, it says most
     }

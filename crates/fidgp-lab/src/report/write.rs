@@ -4,7 +4,7 @@ use crate::record::{
     self, EPOCHS_FILE, EpochRecord, RESULTS_FILE, RecordError, Results, read_epochs, write_atomically,
 };
 
-use super::page;
+use super::{figure::Drawing, page};
 
 /// A finished run, as a report sees it.
 #[derive(Debug, Clone)]
@@ -46,15 +46,35 @@ pub enum ReportError {
     Record(#[from] RecordError),
 }
 
+/// A part of a page that somebody else has written.
+#[derive(Debug, Clone)]
+pub struct Section {
+    /// Its anchor.
+    pub id: String,
+    /// Its heading.
+    pub heading: String,
+    /// A sentence on what to look at.
+    pub lead: String,
+    /// Markup.
+    pub body: String,
+    /// Figures below it.
+    pub figures: Vec<Drawing>,
+}
+
 /// Writes the report of the runs: `out` is the page (`….html`), or a folder that gets a `report.html`; each figure
 /// stands beside it as an `.svg`.
 pub fn write_report(runs: &[Run], out: &Path) -> Result<Report, ReportError> {
+    write_sections(runs, &[], out)
+}
+
+/// The same with sections of their own before those of the runs.
+pub fn write_sections(runs: &[Run], sections: &[Section], out: &Path) -> Result<Report, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
     let is_page = out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
     let html = if is_page { out.to_owned() } else { out.join("report.html") };
-    let (text, drawn) = page::build(runs);
+    let (text, drawn) = page::build(runs, sections);
     let mut figures = Vec::new();
     for figure in drawn {
         let path = html.with_file_name(format!("{}.svg", figure.id));

@@ -80,7 +80,8 @@ impl Fit<'_> {
         let mut optimiser =
             Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
         let examples = DatasetSize::new(self.source.len())?;
-        let mut stepper = Stepper::new(self.model, self.compute, examples, self.config.capture);
+        let mut stepper =
+            Stepper::new(self.model, self.compute, examples, self.config.capture).with_sharpness(self.config.sharpness);
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
         let (before, started) = (progress.seconds, Instant::now());
         while progress.epoch < self.config.epochs {
@@ -214,7 +215,8 @@ impl Fit<'_> {
             None
         };
         let beta = self.config.kl.beta(progress.epoch as f64);
-        let full_kl = self.model.network.inducing().is_empty() || beta >= self.config.kl.weight;
+        let without_kl = kl_inducing == 0.0 && kl_conditional == 0.0;
+        let full_kl = without_kl || beta >= self.config.kl.weight;
         let save_due = due(self.config.checkpoint_every);
         if let Some(nll) = validation.filter(|nll| full_kl && progress.best.is_none_or(|(best, _)| *nll < best)) {
             progress.best = Some((nll, progress.epoch));

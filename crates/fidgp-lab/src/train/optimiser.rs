@@ -3,7 +3,7 @@
 //! All parameters are moved into slices of one tensor, so an update is a handful of large operations instead of a
 //! handful for each parameter, and the optimiser's state is two tensors that a checkpoint can hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tch::nn::VarStore;
@@ -87,7 +87,8 @@ impl Optimiser {
     pub fn new(store: &VarStore, config: OptimiserConfig) -> Result<Self> {
         let trainable: BTreeMap<_, _> =
             store.variables().into_iter().filter(|(_, tensor)| tensor.requires_grad()).collect();
-        let (decayed, rest): (Vec<_>, Vec<_>) = trainable.into_iter().partition(|(name, _)| is_plain_weight(name));
+        let plain: BTreeSet<_> = trainable.keys().filter(|name| is_plain_weight(name, &trainable)).cloned().collect();
+        let (decayed, rest): (Vec<_>, Vec<_>) = trainable.into_iter().partition(|(name, _)| plain.contains(name));
         let decayed_count = decayed.iter().map(|(_, tensor)| tensor.numel() as i64).sum();
         let mut parameters: Vec<_> = decayed.into_iter().chain(rest).collect();
         if parameters.is_empty() {
@@ -123,7 +124,9 @@ impl Optimiser {
     /// When a group fits no parameter.
     pub fn with_groups(mut self, configs: &[GroupConfig]) -> Result<Self> {
         if !configs.is_empty() {
-            let usual = |name: &str| if is_plain_weight(name) { self.config.weight_decay() } else { 0.0 };
+            let trainable =
+                self.parameters.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
+            let usual = |name: &str| if is_plain_weight(name, &trainable) { self.config.weight_decay() } else { 0.0 };
             let parameters = self.parameters.iter().map(|(name, tensor)| (name.as_str(), tensor, usual(name)));
             self.groups = Some(Groups::new(configs, parameters)?);
         }
@@ -146,8 +149,25 @@ impl Optimiser {
     /// # Errors
     /// When libtorch cannot differentiate the loss.
     pub fn gradient(&self, loss: &Tensor) -> Result<Tensor> {
+        self.backward(loss, false)
+    }
+
+    /// The same, and what the loss was made of can be differentiated again.
+    ///
+    /// # Errors
+    /// As [`Self::gradient`].
+    pub fn kept_gradient(&self, loss: &Tensor) -> Result<Tensor> {
+        self.backward(loss, true)
+    }
+
+    /// Moves all parameters.
+    pub fn shift(&self, by: &Tensor) {
+        let _ = tch::no_grad(|| self.flat.shallow_clone().g_add_(by));
+    }
+
+    fn backward(&self, loss: &Tensor, keep: bool) -> Result<Tensor> {
         let inputs: Vec<_> = self.parameters.iter().map(|(_, tensor)| tensor).collect();
-        let gradients = Tensor::f_run_backward(&[loss], &inputs, false, false)?;
+        let gradients = Tensor::f_run_backward(&[loss], &inputs, keep, false)?;
         let flat = |(gradient, input): (&Tensor, &&Tensor)| {
             if gradient.defined() { gradient.reshape([-1]) } else { input.zeros_like().detach().reshape([-1]) }
         };
@@ -220,8 +240,9 @@ impl Optimiser {
 }
 
 /// Plain weights and biases are decayed; what belongs to a prior or posterior has its own regulariser, the KL.
-fn is_plain_weight(name: &str) -> bool {
-    matches!(name.rsplit('.').next(), Some("weight" | "bias")) && !name.contains(".flow.")
+fn is_plain_weight(name: &str, trainable: &BTreeMap<String, Tensor>) -> bool {
+    let is_mean = trainable.contains_key(&format!("{name}_sd"));
+    matches!(name.rsplit('.').next(), Some("weight" | "bias")) && !name.contains(".flow.") && !is_mean
 }
 
 #[cfg(test)]

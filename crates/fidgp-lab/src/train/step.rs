@@ -48,6 +48,7 @@ pub struct Stepper<'a> {
     model: &'a Model,
     compute: Option<Kind>,
     examples: DatasetSize,
+    sharpness: Option<f64>,
     capture: Capture,
 }
 
@@ -96,7 +97,15 @@ impl<'a> Stepper<'a> {
             },
             _ => Capture::Off,
         };
-        Self { model, compute, examples, capture }
+        Self { model, compute, examples, sharpness: None, capture }
+    }
+
+    /// Takes the NLL's gradient at `θ + ρ g/‖g‖`, g being that at θ (Foret et al. 2021): the same noise in both passes, no
+    /// update of BatchNorm's statistics in the second. The KL's gradient stays that at θ.
+    #[must_use]
+    pub fn with_sharpness(mut self, rho: Option<f64>) -> Self {
+        self.sharpness = rho;
+        self
     }
 
     /// Losses and gradient. Only batches of the first one's size are captured.
@@ -175,16 +184,48 @@ impl<'a> Stepper<'a> {
         let weights = self.model.network.inducing();
         let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
         let factors = Factors::of(&weights, check)?;
-        let mut pass = Pass::with_noise(&weights, &factors, Mode::Train, &fixed.noise)?.computing_in(self.compute);
-        pass.frozen_norm = frozen_norm;
-        let outputs = self.model.network.forward(&fixed.x, &mut pass)?;
-        let nll = self.model.likelihood.nll(&outputs, &fixed.y);
+        let (nll, pass) = self.forward(fixed, &factors, |pass| pass.frozen_norm = frozen_norm)?;
         let kl = sum_kl(pass.kl());
         let loss = negative_elbo(&nll, kl.as_ref(), &fixed.beta, self.examples);
         let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map_or_else(|| nll.zeros_like(), |kl| part(kl).detach());
         let parts = [loss.detach(), nll.detach(), part(|kl| &kl.inducing), part(|kl| &kl.conditional)];
         let parts = Tensor::stack(&parts.map(|part| part.to_kind(nll.kind())), 0);
-        Ok((Stepped { parts, gradient: optimiser.gradient(&loss)? }, pass.noise))
+        let gradient = match self.sharpness {
+            None => optimiser.gradient(&loss)?,
+            Some(rho) => {
+                let at_here = optimiser.kept_gradient(&nll)?;
+                let divergence = negative_elbo(&nll.zeros_like(), kl.as_ref(), &fixed.beta, self.examples);
+                let divergence = kl.is_some().then(|| optimiser.gradient(&divergence)).transpose()?;
+                let away = &at_here * (rho / (at_here.norm() + 1e-12));
+                optimiser.shift(&away);
+                let sharp = self.nll_gradient(fixed, check, frozen_norm, optimiser);
+                optimiser.shift(&-away);
+                match divergence {
+                    Some(divergence) => divergence + sharp?,
+                    None => sharp?,
+                }
+            }
+        };
+        Ok((Stepped { parts, gradient }, pass.noise))
+    }
+
+    /// The NLL of the batch, by a pass set up as said.
+    fn forward(&self, fixed: &Fixed, factors: &Factors, set: impl FnOnce(&mut Pass)) -> Result<(Tensor, Pass)> {
+        let weights = self.model.network.inducing();
+        let mut pass = Pass::with_noise(&weights, factors, Mode::Train, &fixed.noise)?.computing_in(self.compute);
+        set(&mut pass);
+        let outputs = self.model.network.forward(&fixed.x, &mut pass)?;
+        Ok((self.model.likelihood.nll(&outputs, &fixed.y), pass))
+    }
+
+    /// The NLL's gradient where the parameters are now; BatchNorm's statistics stay as they are.
+    fn nll_gradient(&self, fixed: &Fixed, check: Check, frozen_norm: bool, optimiser: &Optimiser) -> Result<Tensor> {
+        let factors = Factors::of(&self.model.network.inducing(), check)?;
+        let (nll, _) = self.forward(fixed, &factors, |pass| {
+            pass.frozen_norm = frozen_norm;
+            pass.keep_statistics = true;
+        })?;
+        optimiser.gradient(&nll)
     }
 
     fn fixed(&self, input: &StepInput, noise: Noise) -> Fixed {

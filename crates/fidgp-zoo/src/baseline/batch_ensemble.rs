@@ -1,9 +1,118 @@
 //! Wen, Tran, Ba: BatchEnsemble (2020). K members share one weight and differ by rank-one factors.
 
+use fidgp::Key;
+use fidgp::layer::{Apply, CustomWeight, DenseWeight, Pass};
+use serde::{Deserialize, Serialize};
 use tch::Tensor;
+use tch::nn::{Init, Path};
 
 use super::{expect_shape, matrix};
-use crate::Result;
+use crate::{Error, Result};
+
+/// Members and their start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BatchEnsembleConfig {
+    /// K.
+    pub members: i64,
+    /// α, γ ~ N(1, init_sd²) at the start.
+    pub init_sd: f64,
+}
+
+impl Default for BatchEnsembleConfig {
+    fn default() -> Self {
+        Self { members: 4, init_sd: 0.5 }
+    }
+}
+
+impl BatchEnsembleConfig {
+    /// # Errors
+    /// When there is no member, or the deviation is negative.
+    pub fn check(&self) -> Result<()> {
+        if self.members < 1 {
+            return Err(Error::setting("members", self.members, "must be at least 1; 4 is usual"));
+        }
+        if self.init_sd >= 0.0 && self.init_sd.is_finite() {
+            return Ok(());
+        }
+        Err(Error::setting("init_sd", self.init_sd, "must be 0 or greater; 0.5 is usual"))
+    }
+}
+
+/// A shared weight with α, γ and b of every member, for a batch that is tiled K times.
+#[derive(Debug)]
+pub struct BatchEnsembleWeight {
+    /// W, shared; its bias is not used.
+    shared: DenseWeight,
+    /// α. `[K, in]`
+    input_scale: Tensor,
+    /// γ. `[K, out]`
+    output_scale: Tensor,
+    /// b. `[K, out]`
+    bias: Option<Tensor>,
+}
+
+impl BatchEnsembleWeight {
+    /// Parameters `input_scale`, `output_scale` and `bias` under `path`, beside the shared `weight`. All members start
+    /// with the bias a plain layer would start with.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn init(path: &Path, shared: DenseWeight, bias: bool, config: &BatchEnsembleConfig, key: Key) -> Result<Self> {
+        config.check()?;
+        let key = key.fold(&shared.name);
+        let (kind, device) = (path.kind(), path.device());
+        let variable = |name: &str, value: &Tensor| {
+            let mut variable = path.var(name, &value.size(), Init::Const(0.0));
+            tch::no_grad(|| variable.copy_(value));
+            variable
+        };
+        let size = shared.weight.size();
+        let (outputs, inputs) = (size[0], size[1]);
+        let scale = |name: &str, width: i64| {
+            let noise = key.fold(name).normal(&[config.members, width], kind, device);
+            variable(name, &(noise * config.init_sd + 1.0))
+        };
+        let fan_in = size[1..].iter().product::<i64>() as f64;
+        let plain_bias = || (key.fold("bias").uniform(&[outputs], kind, device) * 2.0 - 1.0) / fan_in.sqrt();
+        Ok(Self {
+            input_scale: scale("input_scale", inputs),
+            output_scale: scale("output_scale", outputs),
+            bias: bias.then(|| variable("bias", &plain_bias().repeat([config.members, 1]))),
+            shared,
+        })
+    }
+
+    /// Multiplies (or shifts) every member's rows by its own numbers. `[K·B, C, ..]`, `[K, C]`
+    fn by_member(x: &Tensor, own: &Tensor, with: fn(&Tensor, &Tensor) -> Tensor) -> Tensor {
+        let members = own.size()[0];
+        let mut blocks = vec![members, x.size()[0] / members];
+        blocks.extend(&x.size()[1..]);
+        let mut shape = vec![1; blocks.len()];
+        (shape[0], shape[2]) = (members, own.size()[1]);
+        with(&x.reshape(blocks), &own.view(shape.as_slice()).to_kind(x.kind())).reshape(x.size())
+    }
+}
+
+impl CustomWeight for BatchEnsembleWeight {
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// `y = ((x ⊙ α_k) W) ⊙ γ_k + b_k`; rows 0 … B−1 are member 0's. `[K·B, in, ..]` → `[K·B, out, ..]`
+    fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> fidgp::Result<Tensor> {
+        let (members, inputs) = (self.input_scale.size()[0], self.input_scale.size()[1]);
+        let size = x.size();
+        if size.len() < 2 || size[0] % members != 0 || size[1] != inputs {
+            let expected = format!("[{members}·N, {inputs}, ..], the batch once for each member");
+            return Err(fidgp::Error::shape(format!("input of {}", self.shared.name), &size, expected));
+        }
+        let scaled = Self::by_member(x, &self.input_scale, |x, own| x * own);
+        let y = apply(&scaled, &self.shared.weight, None, pass)?;
+        let y = Self::by_member(&y, &self.output_scale, |y, own| y * own);
+        Ok(self.bias.as_ref().map_or_else(|| y.shallow_clone(), |bias| Self::by_member(&y, bias, |y, own| y + own)))
+    }
+}
 
 /// The parameters of a linear layer with K members: member k has the weight `W ⊙ γ_k α_kᵀ`.
 #[derive(Debug)]

@@ -1,8 +1,13 @@
-//! The mathematics of the methods FiD-GP is compared with: pure functions of tensors, one file for each method.
+//! The methods FiD-GP is compared with, one file for each: a weight, a head, or a wrapper of whole networks.
 
 pub mod batch_ensemble;
 pub mod ddu;
+pub mod dropout;
+pub mod mean_field;
+pub mod members;
+pub mod slot;
 pub mod sngp;
+pub mod spectral;
 pub mod svgp;
 
 use tch::Tensor;

@@ -1,11 +1,15 @@
 //! Liu et al.: Simple and Principled Uncertainty Estimation with Deterministic Deep Learning via Distance Awareness
 //! (2020). The last layer as a Gaussian process in random Fourier features, with a Laplace posterior.
 
+use fidgp::Key;
+use fidgp::layer::{Apply, CustomWeight, Mode, Pass};
 use fidgp::linalg::{self, Check, Jitter, Named};
-use tch::Tensor;
+use serde::{Deserialize, Serialize};
+use tch::nn::{Init, Path};
+use tch::{Kind, Tensor};
 
 use super::{expect_shape, matrix};
-use crate::Result;
+use crate::{Error, Result};
 
 /// `Φ = √(2/D) cos(hW + b)`.
 ///
@@ -61,11 +65,143 @@ pub fn mean_field_logits(logits: &Tensor, variance: &Tensor, factor: f64) -> Res
     Ok(logits / (variance * factor + 1.0).sqrt().unsqueeze(-1))
 }
 
+/// Settings of the head.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SngpConfig {
+    /// D, the random features.
+    pub features: i64,
+    /// What the precision has on its diagonal before any data.
+    pub ridge: f64,
+    /// λ of the mean-field logits.
+    pub mean_field_factor: f64,
+}
+
+impl Default for SngpConfig {
+    fn default() -> Self {
+        Self { features: 1024, ridge: 1.0, mean_field_factor: 20.0 }
+    }
+}
+
+impl SngpConfig {
+    /// # Errors
+    /// When a number is out of range.
+    pub fn check(&self) -> Result<()> {
+        if self.features < 1 {
+            return Err(Error::setting("features", self.features, "must be at least 1; 1024 is usual"));
+        }
+        if !(self.ridge > 0.0 && self.ridge.is_finite()) {
+            return Err(Error::setting("ridge", self.ridge, "must be greater than 0; 1 is usual"));
+        }
+        if self.mean_field_factor >= 0.0 && self.mean_field_factor.is_finite() {
+            return Ok(());
+        }
+        Err(Error::setting("mean_field_factor", self.mean_field_factor, "must be 0 or greater; 20 is usual"))
+    }
+}
+
+/// The last layer of a network as a Gaussian process: random features that stay as they are, output weights that are
+/// trained, and a precision that is summed over the training data afterwards.
+#[derive(Debug)]
+pub struct SngpHead {
+    name: String,
+    config: SngpConfig,
+    /// `[n, D]`
+    random_weight: Tensor,
+    /// `[D]`
+    random_bias: Tensor,
+    /// `[classes, D]`
+    weight: Tensor,
+    /// `[classes]`
+    bias: Tensor,
+    /// `ΣΦᵀΦ` over what was observed. `[D, D]`
+    gram: Tensor,
+    /// `chol(ridge·I + ΣΦᵀΦ)⁻¹`; zero, and with it every variance, until it is settled. `[D, D]`
+    inverse_root: Tensor,
+}
+
+impl SngpHead {
+    /// A head under `path` for n features. Random weights are `N(0, 1/n)`: an RBF kernel of lengthscale √n, the size of
+    /// distances between n standard features.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn init(path: &Path, [classes, inputs]: [i64; 2], name: &str, config: &SngpConfig, key: Key) -> Result<Self> {
+        config.check()?;
+        let key = key.fold(name);
+        let options = (path.kind(), path.device());
+        let width = config.features;
+        let normal = |part: &str, shape: &[i64]| key.fold(part).normal(shape, options.0, options.1);
+        let angle = key.fold("random_bias").uniform(&[width], options.0, options.1) * (2.0 * std::f64::consts::PI);
+        let mut weight = path.var("output_weight", &[classes, width], Init::Const(0.0));
+        tch::no_grad(|| weight.copy_(&(normal("output_weight", &[classes, width]) * 0.05)));
+        Ok(Self {
+            name: name.to_owned(),
+            config: *config,
+            random_weight: path.add(
+                "random_weight",
+                normal("random_weight", &[inputs, width]) / (inputs as f64).sqrt(),
+                false,
+            ),
+            random_bias: path.add("random_bias", angle, false),
+            weight,
+            bias: path.zeros("output_bias", &[classes]),
+            gram: path.add("gram", Tensor::zeros([width, width], options), false),
+            inverse_root: path.add("inverse_root", Tensor::zeros([width, width], options), false),
+        })
+    }
+
+    /// Trainable numbers, numbers that are only stored, and multiply-accumulates of one input.
+    pub(crate) fn cost(config: &SngpConfig, [classes, inputs]: [i64; 2]) -> [i64; 3] {
+        let width = config.features;
+        [classes * (width + 1), (inputs + 1) * width + 2 * width * width, width * (inputs + classes + width)]
+    }
+}
+
+impl CustomWeight for SngpHead {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Logits `Φβ + b`; in evaluation tempered by their variance, `/√(1 + λ·φᵀΛ⁻¹φ)`.
+    fn forward(&self, x: &Tensor, pass: &mut Pass, _: &Apply) -> fidgp::Result<Tensor> {
+        let features = x.to_kind(self.weight.kind());
+        let phi = random_features(&features, &self.random_weight, &self.random_bias).map_err(Error::into_method)?;
+        if pass.observing {
+            let _ = tch::no_grad(|| self.gram.shallow_clone().g_add_(&phi.mt().matmul(&phi)));
+        }
+        let logits = phi.f_linear(&self.weight, Some(&self.bias))?;
+        if pass.mode == Mode::Train {
+            return Ok(logits);
+        }
+        let variance = phi.matmul(&self.inverse_root.mt()).square().sum_dim_intlist(-1, false, phi.kind());
+        mean_field_logits(&logits, &variance, self.config.mean_field_factor).map_err(Error::into_method)
+    }
+
+    fn observes(&self) -> bool {
+        true
+    }
+
+    fn forget(&self) {
+        let _ = tch::no_grad(|| self.gram.shallow_clone().zero_());
+    }
+
+    fn settle(&self) -> fidgp::Result<()> {
+        tch::no_grad(|| {
+            let eye = Tensor::eye(self.config.features, (Kind::Double, self.gram.device()));
+            let precision = self.gram.to_kind(Kind::Double) + &eye * self.config.ridge;
+            let named = Named::one(format!("{}.precision", self.name), &precision);
+            let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0).get(0);
+            self.inverse_root.shallow_clone().copy_(&linalg::solve_lower(&lower, &eye));
+            Ok(())
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fidgp::Key;
-    use tch::{Device, Kind};
+    use tch::Device;
 
     fn normal(name: &str, shape: &[i64]) -> Tensor {
         Key::new(3).fold(name).normal(shape, Kind::Double, Device::Cpu)

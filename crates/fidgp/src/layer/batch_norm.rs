@@ -32,7 +32,10 @@ impl BatchNorm {
     /// # Shapes
     /// `[N, features, ..]` → the same
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Tensor {
-        let (mean, var) = (Some(&self.running_mean), Some(&self.running_var));
+        // without running statistics there is nothing to update, and those of the batch are used
+        let kept = pass.batch_statistics() && pass.keep_statistics;
+        let statistics = |running| if kept { None } else { Some(running) };
+        let (mean, var) = (statistics(&self.running_mean), statistics(&self.running_var));
         x.batch_norm(
             Some(&self.weight),
             Some(&self.bias),

@@ -120,6 +120,9 @@ impl Conv2d {
         }
         let y = match &self.slot {
             Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass)?,
+            Slot::Custom(weight) => {
+                weight.forward(x, pass, &|x, kernel, bias, pass| self.convolve(x, kernel, bias, pass))?
+            }
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
                 Drawn::Weight(w) => self.apply(x, &w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {

@@ -51,6 +51,7 @@ impl Linear {
         }
         let y = match &self.slot {
             Slot::Dense(dense) => linear(x, &dense.weight, dense.bias.as_ref(), pass)?,
+            Slot::Custom(weight) => weight.forward(x, pass, &linear)?,
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
                 Drawn::Weight(w) => self.apply(x, &w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {

@@ -2,6 +2,7 @@
 
 mod batch_norm;
 mod conv2d;
+mod custom;
 mod linear;
 mod noise;
 mod pass;
@@ -9,6 +10,7 @@ mod slot;
 
 pub use batch_norm::BatchNorm;
 pub use conv2d::{Conv2d, Conv2dConfig};
+pub use custom::{Apply, CustomWeight};
 pub use linear::Linear;
 pub use noise::{Noise, OutputNoise};
 pub use pass::{Factors, Mode, Pass, Taps};
@@ -41,7 +43,7 @@ pub trait Network: std::fmt::Debug + Send {
         self.forward(h, pass)
     }
 
-    /// The first stage that has Bayesian weights: what stands before it is the same for all draws.
+    /// The first stage that is random in evaluation: what stands before it is the same for all draws.
     fn first_drawn_stage(&self) -> usize {
         0
     }
@@ -49,7 +51,17 @@ pub trait Network: std::fmt::Debug + Send {
     /// The slots of all layers that have weights, in the order of the forward pass.
     fn slots(&self) -> Vec<&Slot>;
 
-    /// The Bayesian weights among them.
+    /// Networks in one: the output has so many blocks of rows, one for each member, in their order.
+    fn members(&self) -> i64 {
+        1
+    }
+
+    /// Whether two passes with other noise give other outputs in evaluation.
+    fn is_random(&self) -> bool {
+        self.slots().into_iter().any(Slot::is_random)
+    }
+
+    /// The weights of the inducing kind among them.
     fn inducing(&self) -> Vec<&InducingWeight> {
         self.slots().into_iter().filter_map(Slot::inducing).collect()
     }

@@ -79,13 +79,15 @@ fn padded(shape: &[i64]) -> i64 {
 #[derive(Debug, Default)]
 pub struct OutputNoise {
     key: Option<Key>,
+    /// Of the draw, the same for all its batches.
+    draw: Option<Key>,
     keep: bool,
     drawn: BTreeMap<String, Tensor>,
 }
 
 impl OutputNoise {
     fn keyed(key: Key) -> Self {
-        Self { key: Some(key), ..Self::default() }
+        Self { key: Some(key), draw: Some(key), ..Self::default() }
     }
 
     /// Keeps what is drawn from now on, so that the next pass can be given the same tensors.
@@ -98,7 +100,7 @@ impl OutputNoise {
     /// The same tensors, not copies.
     pub(super) fn share(&self) -> Self {
         let drawn = self.drawn.iter().map(|(layer, tensor)| (layer.clone(), tensor.shallow_clone())).collect();
-        Self { key: self.key, keep: self.keep, drawn }
+        Self { key: self.key, draw: self.draw, keep: self.keep, drawn }
     }
 
     /// Other noise from another key, where there is any.
@@ -107,8 +109,21 @@ impl OutputNoise {
         self.drawn.clear();
     }
 
-    /// Standard normals for a layer's outputs, the same for the same key and layer.
-    pub(super) fn of(&mut self, layer: &str, like: &Tensor) -> Result<Tensor> {
+    /// Standard normals for a layer's weight, the same for all batches of a draw; none in a pass without noise.
+    pub fn of_weight(&self, layer: &str, like: &Tensor) -> Option<Tensor> {
+        self.draw.map(|key| key.fold(layer).fold("weight").normal(&like.size(), like.kind(), like.device()))
+    }
+
+    /// Whether the pass has noise, or runs at the means.
+    pub fn is_on(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Standard normals for a layer's outputs (or inputs), the same for the same key and layer.
+    ///
+    /// # Errors
+    /// When the pass has no noise.
+    pub fn of(&mut self, layer: &str, like: &Tensor) -> Result<Tensor> {
         if let Some(drawn) = self.drawn.get(layer) {
             return Ok(drawn.shallow_clone());
         }

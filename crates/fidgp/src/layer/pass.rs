@@ -100,6 +100,10 @@ pub struct Pass {
     pub compute: Option<Kind>,
     /// BatchNorm uses its running statistics although the mode is training: what is trained is then what predicts.
     pub frozen_norm: bool,
+    /// BatchNorm leaves its running statistics as they are, although it uses those of the batch.
+    pub keep_statistics: bool,
+    /// Layers that fit themselves to the trained network's features take this batch into account.
+    pub observing: bool,
     /// Noise on the outputs of layers.
     pub noise: OutputNoise,
     drawn: BTreeMap<String, Drawn>,
@@ -174,6 +178,8 @@ impl Pass {
             taps: Taps::default(),
             compute: None,
             frozen_norm: false,
+            keep_statistics: false,
+            observing: false,
             noise: OutputNoise::default(),
             drawn: BTreeMap::new(),
             kl: Vec::new(),
@@ -200,6 +206,11 @@ impl Pass {
     /// KL of each Bayesian layer, in the order of the draw.
     pub fn kl(&self) -> &[(String, Kl)] {
         &self.kl
+    }
+
+    /// Adds the KL of a layer that draws its weight itself.
+    pub fn charge(&mut self, layer: &str, kl: Kl) {
+        self.kl.push((layer.to_owned(), kl));
     }
 
     /// Computes large products in another type, such as bf16.

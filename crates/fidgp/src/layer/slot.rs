@@ -3,6 +3,7 @@
 use tch::Tensor;
 use tch::nn::{Init, Path};
 
+use super::CustomWeight;
 use crate::prior::layer_name;
 use crate::weight::{InducingConfig, InducingWeight};
 use crate::{Key, Result};
@@ -34,6 +35,8 @@ pub enum Slot {
     Dense(DenseWeight),
     /// A Bayesian weight; a bias is its last column.
     Inducing(Box<InducingWeight>),
+    /// A weight of another method.
+    Custom(Box<dyn CustomWeight>),
 }
 
 impl Slot {
@@ -66,7 +69,7 @@ impl Slot {
     pub fn inducing(&self) -> Option<&InducingWeight> {
         match self {
             Self::Inducing(weight) => Some(weight),
-            Self::Dense(_) => None,
+            Self::Dense(_) | Self::Custom(_) => None,
         }
     }
 
@@ -75,6 +78,16 @@ impl Slot {
         match self {
             Self::Inducing(weight) => &weight.name,
             Self::Dense(dense) => &dense.name,
+            Self::Custom(weight) => weight.name(),
+        }
+    }
+
+    /// Whether two passes with other noise give other outputs in evaluation.
+    pub fn is_random(&self) -> bool {
+        match self {
+            Self::Inducing(_) => true,
+            Self::Dense(_) => false,
+            Self::Custom(weight) => weight.is_random(),
         }
     }
 }

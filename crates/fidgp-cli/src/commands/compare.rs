@@ -1,0 +1,111 @@
+//! `fidgp compare`
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use fidgp_lab::compare::{self, Comparison, Plan, Spread, verdict};
+use fidgp_lab::config::{self, DataConfig, Override, RunConfig};
+use fidgp_lab::report::format;
+use fidgp_lab::train::Watch;
+use fidgp_lab::{LabError, device};
+
+use super::Outcome;
+use super::train::{command_line, cores, data_root, splits, threads_for};
+use crate::args::Compare;
+use crate::progress::{EpochBar, SplitBar};
+
+/// What the table on the terminal shows, where it was measured; the page shows all.
+const SHOWN: [&str; 5] = ["cls/Acc", "cls/NLL", "cal/ECE", "reg/RMSE", "reg/NLL"];
+
+pub fn run(arguments: &Compare) -> Outcome {
+    let configs = configs(arguments)?;
+    let first = configs.first().ok_or_else(|| LabError::config("CONFIG", "is missing: give at least one"))?;
+    let device = device::choose(&arguments.device)?;
+    tch::set_num_threads(arguments.threads.map_or_else(|| threads_for(first), std::num::NonZero::get) as i32);
+    let plan = Plan {
+        device,
+        data_root: data_root(arguments.data.as_deref(), first)?,
+        out: arguments.out.clone(),
+        seeds: arguments.seeds.get(),
+        splits: splits(&arguments.splits)?,
+        parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
+        stop: super::stop_on_interrupt(),
+        command: Some(command_line()),
+    };
+    let mut watcher = |config: &RunConfig| -> Box<dyn Watch + Send> {
+        eprintln!("{}, seed {}", config.name, config.seed);
+        match config.data {
+            DataConfig::Uci { .. } => Box::new(SplitBar::new()),
+            _ => Box::new(EpochBar::new(config)),
+        }
+    };
+    let comparison = compare::run(&configs, &plan, &mut watcher).map_err(|error| match error {
+        LabError::Interrupted { epoch, step, .. } => LabError::ComparisonInterrupted { epoch, step },
+        other => other,
+    })?;
+    if arguments.json {
+        super::print_json(&comparison)?;
+    } else {
+        super::print(&table(&comparison))?;
+    }
+    eprintln!("\nreport: {}", comparison.page.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every config, or every config with every method.
+fn configs(arguments: &Compare) -> Result<Vec<RunConfig>, LabError> {
+    let mut all = Vec::new();
+    for path in &arguments.configs {
+        if arguments.methods.is_empty() {
+            all.push(config::read(path, &arguments.overrides)?);
+        }
+        for method in &arguments.methods {
+            let method: Override = format!("method={method}").parse()?;
+            let overrides: Vec<_> = arguments.overrides.iter().cloned().chain([method]).collect();
+            let config = config::read(path, &overrides)?;
+            all.push(RunConfig { name: format!("{}-{}", config.name, config.method.name()), ..config });
+        }
+    }
+    Ok(all)
+}
+
+fn table(comparison: &Comparison) -> String {
+    let all = &comparison.contenders;
+    let width = all.iter().map(|contender| contender.name.chars().count()).max().unwrap_or(0).max(6);
+    let metrics: Vec<_> =
+        SHOWN.into_iter().filter(|metric| all.iter().any(|one| one.metrics.contains_key(*metric))).collect();
+    let mut text =
+        format!("{:<width$}  {:>10}  {:>6}  {:>9}  {:>8}", "config", "parameters", "passes", "MACs", "training");
+    for metric in &metrics {
+        let _ = write!(text, "  {metric:>19}");
+    }
+    text.push('\n');
+    for one in all {
+        let training = one.relative_training.map_or("–".to_owned(), |times| format!("{times:.2}×"));
+        let (parameters, macs) = (format::short(one.parameters as f64), format::short(one.macs as f64));
+        let _ = write!(text, "{:<width$}  {parameters:>10}  {:>6}  {macs:>9}  {training:>8}", one.name, one.passes);
+        for metric in &metrics {
+            let value = one.metrics.get(*metric).map_or("–".to_owned(), shown);
+            let _ = write!(text, "  {value:>19}");
+        }
+        text.push('\n');
+    }
+    if let Some(first) = comparison.differences.first() {
+        let _ = writeln!(text, "\nagainst {}, 95 % bootstrap interval over pairs:", first.reference);
+    }
+    for one in &comparison.differences {
+        let interval =
+            one.interval.map_or(String::new(), |interval| format!(" [{:+.4}, {:+.4}]", interval.lo, interval.hi));
+        let (name, metric, pairs) = (&one.name, &one.metric, one.pairs);
+        let _ =
+            writeln!(text, "{name:<width$}  {metric:<9} {:+.4}{interval}  {pairs} pairs: {}", one.mean, verdict(one));
+    }
+    text
+}
+
+fn shown(spread: &Spread) -> String {
+    match spread.sd {
+        Some(sd) => format!("{:.4} ± {sd:.4}", spread.mean),
+        None => format!("{:.4}", spread.mean),
+    }
+}

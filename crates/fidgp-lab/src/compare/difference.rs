@@ -1,0 +1,117 @@
+//! Whether two configs differ by more than chance, on the same splits, examples or seeds.
+
+use fidgp_metrics::{Bootstrap, Interval, names, paired_difference};
+use serde::Serialize;
+
+use super::Finished;
+use crate::config::RunConfig;
+use crate::error::Result;
+use crate::record::SplitMetrics;
+
+/// Fewer pairs than this say nothing about chance.
+const LEAST_PAIRS: usize = 5;
+/// Resamples of the pairs.
+const RESAMPLES: usize = 2000;
+/// What is compared, where both configs have it.
+const COMPARED: [&str; 5] = [names::CLS_ACC, names::CLS_NLL, names::REG_RMSE, names::REG_NLL, names::REG_CRPS];
+
+/// What the pairs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Units {
+    /// A split of the data, its metric averaged over seeds.
+    Splits,
+    /// A test example, its loss averaged over seeds: chance is that of the test set, not of the training.
+    Examples,
+    /// A seed.
+    Seeds,
+}
+
+/// The mean of a metric less that of the first config, over pairs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// Whose.
+    pub name: String,
+    /// The first config.
+    pub reference: String,
+    /// Of what.
+    pub metric: String,
+    /// Own mean less the reference's.
+    pub mean: f64,
+    /// 95 % bootstrap interval over the pairs; none where there are too few.
+    pub interval: Option<Interval>,
+    /// Number of pairs.
+    pub pairs: usize,
+    /// What they are.
+    pub units: Units,
+}
+
+impl Difference {
+    /// Whether the interval leaves out zero; none where there is no interval.
+    pub fn is_significant(&self) -> Option<bool> {
+        self.interval.map(|interval| !interval.contains(0.0))
+    }
+}
+
+/// Every config but the first against the first.
+pub(super) fn against_first(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Result<Vec<Difference>> {
+    let mut all = Vec::new();
+    let Some((reference, others)) = finished.split_first() else { return Ok(all) };
+    for (config, runs) in configs[1..].iter().zip(others) {
+        for metric in COMPARED {
+            let Some((a, b, units)) = pairs(runs, reference, metric) else { continue };
+            let settings = Bootstrap { resamples: RESAMPLES, ..Bootstrap::seeded(0) };
+            let difference = paired_difference(&a, &b, &settings)?;
+            all.push(Difference {
+                name: config.name.clone(),
+                reference: configs[0].name.clone(),
+                metric: metric.to_owned(),
+                mean: difference.mean,
+                interval: (a.len() >= LEAST_PAIRS).then_some(difference.interval),
+                pairs: a.len(),
+                units,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// A metric of all units of some kind, in order; none where a run does not have them.
+type Values = fn(&[Finished], &str) -> Option<Vec<f64>>;
+
+/// Matched values of both, by the finest unit that both have.
+fn pairs(runs: &[Finished], reference: &[Finished], metric: &str) -> Option<(Vec<f64>, Vec<f64>, Units)> {
+    let by: [(Values, Units); 3] = [(by_split, Units::Splits), (by_example, Units::Examples), (by_seed, Units::Seeds)];
+    by.into_iter().find_map(|(values, units)| {
+        let (a, b) = (values(runs, metric)?, values(reference, metric)?);
+        (a.len() == b.len() && !a.is_empty()).then_some((a, b, units))
+    })
+}
+
+fn by_split(runs: &[Finished], metric: &str) -> Option<Vec<f64>> {
+    let of_split = |split: &SplitMetrics| split.metrics.get(metric).copied().flatten();
+    over_seeds(runs, |finished| finished.run.results.splits.as_ref()?.runs.iter().map(of_split).collect())
+}
+
+/// Mean over seeds for each example of a test set that all seeds share.
+fn by_example(runs: &[Finished], metric: &str) -> Option<Vec<f64>> {
+    over_seeds(runs, |finished| finished.examples.as_ref()?.0.get(metric).cloned())
+}
+
+/// Seeds share splits and examples, so they are no pairs of their own: their mean is one.
+fn over_seeds(runs: &[Finished], values: impl Fn(&Finished) -> Option<Vec<f64>>) -> Option<Vec<f64>> {
+    let mut sums: Option<Vec<f64>> = None;
+    for finished in runs {
+        let values = values(finished)?;
+        let sums = sums.get_or_insert_with(|| vec![0.0; values.len()]);
+        if sums.len() != values.len() {
+            return None;
+        }
+        sums.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value / runs.len() as f64);
+    }
+    sums
+}
+
+fn by_seed(runs: &[Finished], metric: &str) -> Option<Vec<f64>> {
+    runs.iter().map(|finished| finished.run.results.metrics.get(metric).copied().flatten()).collect()
+}

@@ -1,0 +1,155 @@
+//! Several configs under the same seeds: run, measured, and set side by side.
+
+mod difference;
+mod page;
+mod summary;
+
+pub use difference::{Difference, Units};
+pub use page::verdict;
+pub use summary::{Contender, Spread};
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+use tch::Device;
+
+use crate::config::{self, DataConfig, Method, RunConfig};
+use crate::error::{LabError, Result};
+use crate::experiment::{self, CONFIG_FILE, Setting};
+use crate::record::{Examples, RESULTS_FILE, write_atomically};
+use crate::report::Run;
+use crate::train::{Watch, checkpoint};
+
+/// The file with everything the page shows.
+pub const COMPARISON_FILE: &str = "comparison.json";
+
+/// What a comparison is given beside its configs.
+pub struct Plan<'a> {
+    /// Where it computes.
+    pub device: Device,
+    /// Where data sets are.
+    pub data_root: PathBuf,
+    /// The folder it writes to: `<name>/seed-<n>/` for each run, and the page.
+    pub out: PathBuf,
+    /// Runs of each config, with seeds that count up from its own.
+    pub seeds: u64,
+    /// Which splits of a data set that has several; all when empty.
+    pub splits: Vec<usize>,
+    /// Splits that are trained at the same time.
+    pub parallel: usize,
+    /// Raised to stop after the current step.
+    pub stop: &'a AtomicBool,
+    /// The command that was given, for the record.
+    pub command: Option<String>,
+}
+
+/// Who watches each run.
+pub type Watcher<'a> = dyn FnMut(&RunConfig) -> Box<dyn Watch + Send> + 'a;
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Every config, in the order given.
+    pub contenders: Vec<Contender>,
+    /// Each of them against the first.
+    pub differences: Vec<Difference>,
+    /// The page.
+    #[serde(skip)]
+    pub page: PathBuf,
+}
+
+/// One finished run and what it left.
+struct Finished {
+    run: Run,
+    examples: Option<Examples>,
+}
+
+/// Runs every config under every seed, unless its folder has the results already, and writes one report.
+///
+/// # Errors
+/// When two configs share a name or do not share data, a folder holds another run, or a run fails; what is finished is
+/// kept, and the same command goes on.
+pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<Comparison> {
+    check(configs, plan)?;
+    let mut finished = Vec::new();
+    for config in configs {
+        let seeds = (0..plan.seeds).map(|offset| config.seed + offset);
+        let runs = seeds.map(|seed| one(&RunConfig { seed, ..config.clone() }, plan, watcher));
+        finished.push(runs.collect::<Result<Vec<_>>>()?);
+    }
+    let contenders = summary::contenders(configs, &finished);
+    let differences = difference::against_first(configs, &finished)?;
+    let page = plan.out.join("report.html");
+    let comparison = Comparison { contenders, differences, page };
+    let path = plan.out.join(COMPARISON_FILE);
+    let json = serde_json::to_string_pretty(&comparison).map_err(|error| LabError::file(&path, &error))?;
+    write_atomically(&path, (json + "\n").as_bytes())?;
+    page::write(&comparison, &finished)?;
+    Ok(comparison)
+}
+
+fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
+    if plan.seeds == 0 {
+        return Err(LabError::config("--seeds", "must be at least 1"));
+    }
+    for (index, config) in configs.iter().enumerate() {
+        if let Some(other) = configs[..index].iter().find(|other| other.name == config.name) {
+            let why = format!("`{}` names two configs; --set name=… or --methods tells them apart", other.name);
+            return Err(LabError::config("name", why));
+        }
+        if config.data.name() != configs[0].data.name() {
+            let (a, b) = (configs[0].data.name(), config.data.name());
+            let why = format!(
+                "`{}` is on {b}, `{}` on {a}: only runs on the same data compare",
+                config.name, configs[0].name
+            );
+            return Err(LabError::config("data", why));
+        }
+    }
+    Ok(())
+}
+
+/// One run: read where it is finished, gone on with where it was begun, begun elsewhere.
+fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finished> {
+    let folder = plan.out.join(&config.name).join(format!("seed-{}", config.seed));
+    let begun = folder.join(CONFIG_FILE).exists();
+    if begun && config::read(&folder.join(CONFIG_FILE), &[])? != *config {
+        let why = "holds a run of another config; choose another --out, or remove that folder";
+        return Err(LabError::config(folder.display().to_string(), why));
+    }
+    if !(begun && is_finished(config, &folder, plan)?) {
+        let resume = begun && can_resume(config, &folder);
+        let setting = Setting {
+            device: plan.device,
+            data_root: plan.data_root.clone(),
+            run: folder.clone(),
+            resume,
+            force: begun && !resume,
+            splits: plan.splits.clone(),
+            parallel: plan.parallel,
+            stop: plan.stop,
+            command: plan.command.clone(),
+        };
+        experiment::run(config, &setting, watcher(config).as_mut())?;
+    }
+    Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)? })
+}
+
+/// Whether a folder has the results of all splits that are asked for.
+fn is_finished(config: &RunConfig, folder: &Path, plan: &Plan) -> Result<bool> {
+    if !folder.join(RESULTS_FILE).exists() {
+        return Ok(false);
+    }
+    let DataConfig::Uci { name, .. } = &config.data else { return Ok(true) };
+    let wanted =
+        if plan.splits.is_empty() { (0..fidgp_data::uci::find(name)?.splits).collect() } else { plan.splits.clone() };
+    let done = Run::read(folder)?.results.splits;
+    let done: Vec<_> = done.iter().flat_map(|splits| splits.runs.iter().map(|run| run.split)).collect();
+    Ok(done == wanted)
+}
+
+fn can_resume(config: &RunConfig, folder: &Path) -> bool {
+    let by_parts = matches!(config.data, DataConfig::Uci { .. }) || config.method == Method::Ensemble;
+    by_parts || checkpoint::last(folder).exists()
+}

@@ -1,0 +1,167 @@
+//! The page of a comparison: what differs, what it costs, and who is beaten by nobody.
+
+use fidgp_metrics::names;
+
+use super::{Comparison, Contender, Difference, Finished, Units};
+use crate::error::Result;
+use crate::report::html::{tag, tags};
+use crate::report::svg::escape;
+use crate::report::words::{Better, words};
+use crate::report::{Axis, Chart, Drawing, Layer, Marker, Section, Shape, chart::series_class, format, write_sections};
+
+/// Writes `report.html` with the sections of the comparison before those of the runs.
+pub(super) fn write(comparison: &Comparison, finished: &[Vec<Finished>]) -> Result<()> {
+    let runs: Vec<_> = finished.iter().flatten().map(|finished| finished.run.clone()).collect();
+    let mut sections = vec![cost(&comparison.contenders)];
+    if !comparison.differences.is_empty() {
+        sections.push(significance(&comparison.differences));
+    }
+    let figures = pareto(&comparison.contenders);
+    if !figures.is_empty() {
+        sections.push(Section {
+            id: "pareto".to_owned(),
+            heading: "Size against quality".to_owned(),
+            lead: "Left and low is better. The line joins those that no other beats in both; whiskers are one standard deviation over seeds.".to_owned(),
+            body: String::new(),
+            figures,
+        });
+    }
+    write_sections(&runs, &sections, &comparison.page)?;
+    Ok(())
+}
+
+fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let class = |i: usize| if i == 0 { "" } else { "number" };
+    let head: String = head.iter().enumerate().map(|(i, text)| tag("th", class(i), &escape(text))).collect();
+    let rows = rows.map(|cells| {
+        let cells: String = cells.iter().enumerate().map(|(i, text)| tag("td", class(i), &escape(text))).collect();
+        tags("tr", &cells) + "\n"
+    });
+    let body = format!("{}\n<tbody>{}</tbody>", tags("thead", &tags("tr", &head)), rows.collect::<String>());
+    format!("<div class=\"scroll\">{}</div>", tags("table", &body))
+}
+
+fn cost(contenders: &[Contender]) -> Section {
+    let rows = contenders.iter().map(|contender| {
+        let seconds = contender.train_seconds;
+        vec![
+            contender.name.clone(),
+            format::grouped(contender.parameters),
+            format::bytes(contender.bytes),
+            contender.passes.to_string(),
+            format::short(contender.macs as f64),
+            seconds.map_or("–".to_owned(), |seconds| format::seconds(seconds.mean)),
+            contender.relative_training.map_or("–".to_owned(), |times| format!("{times:.2}×")),
+        ]
+    });
+    let head = ["config", "parameters", "stored", "passes", "MACs per prediction", "training", "against the first"];
+    Section {
+        id: "compared-cost".to_owned(),
+        heading: "What each costs".to_owned(),
+        lead: "A prediction is the mean over its passes: weight draws or members. Training times are measured, mean over seeds.".to_owned(),
+        body: table(&head, rows),
+        figures: Vec::new(),
+    }
+}
+
+fn significance(differences: &[Difference]) -> Section {
+    let rows = differences.iter().map(|difference| {
+        let interval = difference.interval.map_or("–".to_owned(), |interval| {
+            format!("{} … {}", format::plain(interval.lo), format::plain(interval.hi))
+        });
+        let units = match difference.units {
+            Units::Splits => "splits",
+            Units::Examples => "test examples",
+            Units::Seeds => "seeds",
+        };
+        vec![
+            difference.name.clone(),
+            difference.metric.clone(),
+            format::plain(difference.mean),
+            interval,
+            format!("{} {units}", difference.pairs),
+            verdict(difference).to_owned(),
+        ]
+    });
+    let reference = differences.first().map_or("", |difference| difference.reference.as_str());
+    let head = ["config", "metric", "difference", "95 % interval", "pairs", "in words"];
+    Section {
+        id: "differences".to_owned(),
+        heading: format!("Differences from {reference}"),
+        lead: "Paired: the same splits or the same test examples, averaged over seeds (so that the interval is about the data, not \
+               about training again), else the same seeds. Bootstrap over the pairs, 2000 resamples; intervals are not corrected for \
+               the number of comparisons."
+            .to_owned(),
+        body: table(&head, rows),
+        figures: Vec::new(),
+    }
+}
+
+/// What a difference says.
+pub fn verdict(difference: &Difference) -> &'static str {
+    match (difference.is_significant(), words(&difference.metric).better) {
+        (None, _) => "too few pairs",
+        (Some(false), _) => "no difference shown",
+        (Some(true), Better::Neither) => "differs",
+        (Some(true), better) => {
+            if (difference.mean > 0.0) == (better == Better::Higher) {
+                "better"
+            } else {
+                "worse"
+            }
+        }
+    }
+}
+
+fn pareto(contenders: &[Contender]) -> Vec<Drawing> {
+    let metrics = [names::CLS_NLL, names::CAL_ECE, names::REG_NLL, names::REG_RMSE];
+    metrics.into_iter().filter_map(|metric| pareto_of(contenders, metric)).collect()
+}
+
+fn pareto_of(contenders: &[Contender], metric: &str) -> Option<Drawing> {
+    let points: Vec<_> = contenders
+        .iter()
+        .filter_map(|contender| Some((contender, contender.parameters as f64, *contender.metrics.get(metric)?)))
+        .collect();
+    if points.len() < 2 {
+        return None;
+    }
+    let mut chart =
+        Chart::new(format!("Parameters against {metric}"), Axis::new("parameters").log(), Axis::new(metric));
+    let front = front(&points.iter().map(|(_, x, y)| (*x, y.mean)).collect::<Vec<_>>());
+    chart = chart.with(Layer::new("diagonal", Shape::Line(front)).labelled("beaten by none"));
+    for (index, (contender, x, y)) in points.iter().enumerate() {
+        let class = series_class(index);
+        if let Some(sd) = y.sd {
+            chart = chart.with(Layer::new(class.clone(), Shape::ErrorBars(vec![(*x, y.mean, sd)])));
+        }
+        let point = Shape::Points(vec![(*x, y.mean)], Marker::of(index));
+        chart = chart.with(Layer::new(class, point).labelled(&contender.name));
+    }
+    let id = format!("pareto-{}", metric.replace('/', "-").to_lowercase());
+    Some(chart.sized(620.0, 380.0).figure(&id).captioned(words(metric).meaning))
+}
+
+/// The points that no other beats or equals in both, from left to right.
+fn front(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut sorted = points.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut best = f64::INFINITY;
+    sorted.retain(|&(_, y)| {
+        let kept = y < best;
+        best = best.min(y);
+        kept
+    });
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::front;
+
+    #[test]
+    fn the_front_is_what_nobody_beats_in_both() {
+        let points = [(3.0, 1.0), (1.0, 5.0), (2.0, 6.0), (2.0, 2.0), (4.0, 1.0)];
+        assert_eq!(front(&points), [(1.0, 5.0), (2.0, 2.0), (3.0, 1.0)]);
+    }
+}

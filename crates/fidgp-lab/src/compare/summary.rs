@@ -1,0 +1,83 @@
+//! A config's runs in numbers.
+
+use std::collections::BTreeMap;
+
+use fidgp_metrics::{mean, sample_sd};
+use serde::Serialize;
+
+use super::Finished;
+use crate::config::RunConfig;
+
+/// A mean over seeds, and its deviation where there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Mean over seeds.
+    pub mean: f64,
+    /// Sample deviation over seeds; none for a single seed.
+    pub sd: Option<f64>,
+}
+
+/// One config with all its seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contender {
+    /// Its name.
+    pub name: String,
+    /// Its method.
+    pub method: String,
+    /// Its seeds.
+    pub seeds: Vec<u64>,
+    /// Trainable numbers.
+    pub parameters: u64,
+    /// Bytes of the stored weights.
+    pub bytes: u64,
+    /// Weight draws or members of one prediction.
+    pub passes: u64,
+    /// Multiply-accumulates of one prediction, all passes.
+    pub macs: u64,
+    /// Measured seconds of training.
+    pub train_seconds: Option<Spread>,
+    /// Measured training time over that of the first config.
+    pub relative_training: Option<f64>,
+    /// Test metrics; those that are missing in a seed are left out.
+    pub metrics: BTreeMap<String, Spread>,
+}
+
+/// All configs, in order.
+pub(super) fn contenders(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Vec<Contender> {
+    let mut all: Vec<_> = configs.iter().zip(finished).map(|(config, runs)| contender(config, runs)).collect();
+    let first = all.first().and_then(|first| first.train_seconds).map(|seconds| seconds.mean);
+    for contender in &mut all {
+        let seconds = contender.train_seconds.map(|seconds| seconds.mean);
+        contender.relative_training =
+            seconds.zip(first).filter(|(_, first)| *first > 0.0).map(|(own, first)| own / first);
+    }
+    all
+}
+
+fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
+    let results: Vec<_> = runs.iter().map(|finished| &finished.run.results).collect();
+    let cost = results[0].cost;
+    let names = results[0].metrics.keys().filter(|name| !name.starts_with("validation/"));
+    let over_seeds = |name: &String| -> Option<Spread> {
+        let values: Option<Vec<_>> =
+            results.iter().map(|results| results.metrics.get(name).copied().flatten()).collect();
+        spread(&values?)
+    };
+    let seconds: Option<Vec<_>> = results.iter().map(|results| results.time.train_seconds).collect();
+    Contender {
+        name: config.name.clone(),
+        method: config.method.name().to_owned(),
+        seeds: results.iter().map(|results| results.seed).collect(),
+        parameters: cost.parameters,
+        bytes: cost.bytes,
+        passes: config.passes(),
+        macs: cost.macs * config.passes(),
+        train_seconds: seconds.and_then(|seconds| spread(&seconds)),
+        relative_training: None,
+        metrics: names.filter_map(|name| Some((name.clone(), over_seeds(name)?))).collect(),
+    }
+}
+
+fn spread(values: &[f64]) -> Option<Spread> {
+    Some(Spread { mean: mean(values).ok()?, sd: sample_sd(values).ok() })
+}

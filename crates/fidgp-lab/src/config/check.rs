@@ -1,0 +1,159 @@
+//! What the types of a config cannot say.
+
+use fidgp_zoo::baseline::spectral::SpectralWeight;
+
+use super::{DataConfig, Method, NamedNormalisation, NetworkConfig, NormaliseConfig, RunConfig, Select};
+use crate::error::{LabError, Result};
+
+impl RunConfig {
+    /// Checks what the types cannot say.
+    ///
+    /// # Errors
+    /// Names the first key that does not fit, and what would.
+    pub fn check(&self) -> Result<()> {
+        let train = &self.train;
+        if self.name.is_empty() || self.name.contains(['/', '\\']) || self.name.starts_with('.') {
+            return Err(LabError::config("name", format!("`{}` must be usable as a folder name", self.name)));
+        }
+        if train.epochs == 0 || train.batch_size == 0 || self.predict.batch_size == 0 {
+            return Err(LabError::config("train.epochs, train.batch_size, predict.batch_size", "must be at least 1"));
+        }
+        if self.predict.draws == 0 || self.predict.validation_draws == 0 {
+            return Err(LabError::config("predict.draws", "must be at least 1; 8 is usual"));
+        }
+        let rate = train.optimiser.learning_rate();
+        if rate <= 0.0 || !rate.is_finite() {
+            return Err(LabError::config("train.optimiser.learning_rate", format!("{rate} must be greater than 0")));
+        }
+        let not_positive = |number: &f64| *number <= 0.0 || !number.is_finite();
+        if let Some(limit) = train.clip_norm.filter(not_positive) {
+            return Err(LabError::config(
+                "train.clip_norm",
+                format!("{limit} must be greater than 0; leave it out for no limit"),
+            ));
+        }
+        train.schedule.check(train.epochs as f64)?;
+        train.kl.check(train.epochs as f64)?;
+        self.check_data()?;
+        self.check_method()?;
+        self.check_baseline()?;
+        self.check_selection()
+    }
+
+    /// Something to train on and to test on, a start where there is one, BatchNorm never alone with one example.
+    fn check_data(&self) -> Result<()> {
+        let mut smallest = self.train.batch_size;
+        if let DataConfig::Synthetic1d { train, test, .. } = self.data {
+            if train == 0 || test == 0 {
+                return Err(LabError::config("data.train, data.test", "must be at least 1"));
+            }
+            smallest = smallest.min(train);
+        }
+        if let DataConfig::Folder(folder) = &self.data {
+            folder.check()?;
+            if matches!(self.normalisation, Some(NormaliseConfig::Named(NamedNormalisation::Data))) {
+                let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
+                return Err(LabError::config("normalisation", why));
+            }
+        }
+        for (section, given) in [("start", self.start.is_some()), ("normalisation", self.normalisation.is_some())] {
+            if given && !self.data.has_images() {
+                return Err(LabError::config(section, "is for image networks only"));
+            }
+        }
+        if self.start.is_some() && !self.method.starts_from_weights() {
+            let why = format!("does not fit method = \"{}\", whose weights have other names", self.method.name());
+            return Err(LabError::config("start", why));
+        }
+        self.normalisation.as_ref().map_or(Ok(()), NormaliseConfig::check)?;
+        let normalised = !matches!(self.network, NetworkConfig::Mlp { batch_norm: false, .. });
+        if normalised && smallest < 2 {
+            return Err(LabError::config(
+                "train.batch_size",
+                "must be at least 2: BatchNorm has no statistics of a single example",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_method(&self) -> Result<()> {
+        let name = self.method.name();
+        match (self.method, &self.inducing) {
+            (method, Some(_)) if !method.is_inducing() => {
+                Err(LabError::config("inducing", format!("is set, but method = \"{name}\" has no inducing weights")))
+            }
+            (Method::Ffgu | Method::Fidgp, None) => {
+                Err(LabError::config("inducing", format!("is missing; method = \"{name}\" needs it")))
+            }
+            (Method::Ffgu, Some(plan)) if !plan.is_ffgu() => {
+                Err(LabError::config("inducing.posterior", "must be the diagonal family for method = \"ffgu\""))
+            }
+            (Method::Fidgp, Some(plan)) if plan.is_ffgu() => {
+                Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\""))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The section of the method and no other, bounds and steps where they mean something.
+    fn check_baseline(&self) -> Result<()> {
+        let name = self.method.name();
+        match (self.method.baseline(), &self.baseline) {
+            (wanted, Some(found)) if wanted != Some(found.kind()) => {
+                let why = format!("= \"{}\" does not belong to method = \"{name}\"; leave it out", found.kind());
+                return Err(LabError::config("baseline.kind", why));
+            }
+            (_, Some(section)) => section.check()?,
+            (Some(kind), None) => {
+                return Err(LabError::config(
+                    "baseline",
+                    format!("is missing; method = \"{name}\" needs kind = \"{kind}\""),
+                ));
+            }
+            (None, None) => {}
+        }
+        if !self.method.predicts_numbers() && !self.data.has_images() {
+            return Err(LabError::config("method", format!("= \"{name}\" is for classes, not for numbers")));
+        }
+        if let Some(bound) = self.network.spectral_norm() {
+            if !self.method.has_plain_layers() {
+                let why = format!("bounds plain weights, which method = \"{name}\" does not have");
+                return Err(LabError::config("network.spectral_norm", why));
+            }
+            SpectralWeight::check(bound)
+                .map_err(|error| LabError::config("network.spectral_norm", error.to_string()))?;
+        }
+        match self.train.sharpness {
+            Some(rho) if !(rho > 0.0 && rho.is_finite()) => Err(LabError::config(
+                "train.sharpness",
+                format!("{rho} must be greater than 0; leave it out for plain steps"),
+            )),
+            None if self.method == Method::FSgvbLrt => {
+                Err(LabError::config("train.sharpness", "is missing; method = \"f-sgvb-lrt\" needs it, 0.05 is usual"))
+            }
+            Some(_) if self.method == Method::MeanField => Err(LabError::config(
+                "train.sharpness",
+                "with method = \"mean-field\" is method = \"f-sgvb-lrt\"; call it so",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_selection(&self) -> Result<()> {
+        let fraction = self.data.validation_fraction();
+        if let Some(fraction) = fraction.filter(|fraction| !(0.0..1.0).contains(fraction)) {
+            return Err(LabError::config("data.validation_fraction", format!("{fraction} must lie in [0, 1)")));
+        }
+        let without_validation = match self.data {
+            DataConfig::Synthetic1d { validation, .. } => validation == 0,
+            _ => fraction == Some(0.0),
+        };
+        if self.train.select == Select::Best && (without_validation || self.train.validate_every == 0) {
+            return Err(LabError::config(
+                "train.select",
+                "= \"best\" needs validation data and train.validate_every ≥ 1",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Training of one model, or of a deep ensemble's members one after another.
+
+use std::path::{Path, PathBuf};
+
+use fidgp::Key;
+use tch::Tensor;
+
+use crate::config::{Method, RunConfig};
+use crate::error::{LabError, Result};
+use crate::model::{MEMBERS, Model, Signature};
+use crate::train::{Outcome, checkpoint};
+
+/// Where one network is trained: nowhere, or in a folder, from its last checkpoint.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The folder; nothing is saved without one.
+    pub folder: Option<PathBuf>,
+    /// Go on from its last checkpoint.
+    pub resume: bool,
+}
+
+/// Trains the model of a config by `one`. The members of a deep ensemble are plain networks with seeds of their own, each
+/// trained under `members/K` and then taken into the model; members that are done are not trained again.
+///
+/// # Errors
+/// As `one`; an interruption names the folder of the whole run.
+pub fn fit(
+    config: &RunConfig,
+    (model, signature): (&Model, &Signature),
+    place: &Place,
+    mut one: impl FnMut(&RunConfig, &Model, Place) -> Result<Outcome>,
+) -> Result<Outcome> {
+    if config.method != Method::Ensemble {
+        return one(config, model, place.clone());
+    }
+    let mut seconds = 0.0;
+    let mut members = Vec::new();
+    let mut last = None;
+    for k in 0..config.members() {
+        let seed = Key::new(config.seed).fold("member").at(k as u64).seed();
+        let member = RunConfig { method: Method::Deterministic, baseline: None, seed, ..config.clone() };
+        let network = Model::init(&member, signature, model.store.device())?;
+        let folder = place.folder.as_ref().map(|run| run.join(MEMBERS).join(k.to_string()));
+        if let Some(folder) = &folder {
+            std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
+        }
+        let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
+        let outcome = one(&member, &network, Place { folder, resume }).map_err(|error| in_run(error, place))?;
+        seconds += outcome.seconds;
+        last = Some(outcome.progress);
+        members.push(network);
+    }
+    take(model, &members);
+    let progress = last.unwrap_or_default();
+    if let Some(run) = &place.folder {
+        checkpoint::save(&checkpoint::last(run), &checkpoint::variables(&model.store), &progress)?;
+    }
+    Ok(Outcome { progress, seconds })
+}
+
+fn in_run(error: LabError, place: &Place) -> LabError {
+    match (error, &place.folder) {
+        (LabError::Interrupted { epoch, step, .. }, Some(run)) => {
+            LabError::Interrupted { epoch, step, run: run.clone() }
+        }
+        (other, _) => other,
+    }
+}
+
+/// Copies the members' variables; what the ensemble has once (the likelihood's noise, the normalisation) is their mean.
+fn take(model: &Model, members: &[Model]) {
+    let stores: Vec<_> = members.iter().map(|member| member.store.variables()).collect();
+    tch::no_grad(|| {
+        for (name, mut variable) in model.store.variables() {
+            let own = name.strip_prefix(MEMBERS).and_then(|rest| rest.strip_prefix('.')?.split_once('.'));
+            let member = own.and_then(|(k, rest)| Some((k.parse::<usize>().ok()?, rest)));
+            let value = if let Some((k, rest)) = member {
+                stores[k][rest].shallow_clone()
+            } else {
+                let all: Vec<_> = stores.iter().map(|store| store[&name].shallow_clone()).collect();
+                Tensor::stack(&all, 0).mean_dim(0, false, variable.kind())
+            };
+            variable.copy_(&value);
+        }
+    });
+}
+
+/// The folder of the log of a place: its own, else that of the run.
+pub fn log_folder<'a>(place: &'a Place, run: &'a Path) -> &'a Path {
+    place.folder.as_deref().unwrap_or(run)
+}

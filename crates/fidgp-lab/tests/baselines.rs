@@ -1,0 +1,202 @@
+//! Every method from its config to its results: parsed, printed, trained on something small, measured again.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fidgp_lab::config::{Method, Override, RunConfig, parse};
+use fidgp_lab::experiment::{self, Setting};
+use fidgp_lab::record::Results;
+use tch::Device;
+
+const CURVE: &str = r#"
+name = "curve"
+method = "fidgp"
+seed = 3
+[data]
+set = "synthetic-1d"
+train = 100
+validation = 0
+test = 100
+[network]
+kind = "mlp"
+hidden = [30, 30]
+activation = "tanh"
+batch_norm = true
+[inducing]
+inducing_rows = 16
+inducing_cols = 16
+posterior = { family = "flow", flow = { kind = "diagonal" } }
+[likelihood]
+kind = "gaussian"
+noise = { kind = "fixed", sd = 0.1 }
+[train]
+epochs = 100
+batch_size = 50
+optimiser = { kind = "adam", learning_rate = 0.01 }
+kl = { ml_epochs = 0, annealing_epochs = 20 }
+"#;
+
+/// Real images: 20 of each of four classes to train on, 8 to test on.
+const IMAGES: &str = r#"
+name = "images"
+method = "fidgp"
+seed = 3
+[data]
+set = "images"
+name = "cifar100"
+augment = "none"
+[network]
+kind = "resnet"
+depth = 18
+stem = "cifar"
+width = 4
+[inducing]
+inducing_rows = 4
+inducing_cols = 16
+posterior = { family = "flow", flow = { kind = "diagonal" } }
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 8
+checkpoint_every = 0
+batch_size = 20
+optimiser = { kind = "adam", learning_rate = 0.01 }
+kl = { ml_epochs = 8, annealing_epochs = 0 }
+"#;
+
+fn config(text: &str, changes: &[&str]) -> RunConfig {
+    let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    parse(text, &overrides).unwrap_or_else(|error| panic!("{changes:?}: {error}"))
+}
+
+fn with(text: &str, method: Method) -> RunConfig {
+    config(text, &[&format!("method={}", method.name())])
+}
+
+fn run_in(config: &RunConfig, folder: &Path, resume: bool) -> Results {
+    tch::set_num_threads(1);
+    let data_root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-cli/tests/fixtures/cifar100-small");
+    let setting = Setting {
+        device: Device::Cpu,
+        data_root,
+        run: folder.to_owned(),
+        resume,
+        force: false,
+        splits: Vec::new(),
+        parallel: 1,
+        stop: &AtomicBool::new(false),
+        command: None,
+    };
+    experiment::run(config, &setting, &mut ()).unwrap_or_else(|error| panic!("{}: {error}", config.method.name()))
+}
+
+fn run(config: &RunConfig) -> Results {
+    run_in(config, &tempfile::tempdir().unwrap().path().join("run"), false)
+}
+
+fn metric(results: &Results, name: &str) -> f64 {
+    results.metrics[name].unwrap_or(f64::NAN)
+}
+
+#[test]
+fn the_config_of_every_method_goes_through_toml() {
+    for text in [CURVE, IMAGES] {
+        let fits = |method: &Method| text == IMAGES || method.predicts_numbers();
+        for method in Method::ALL.into_iter().filter(fits) {
+            let config = with(text, method);
+            let printed = config.to_toml().unwrap();
+            assert_eq!(parse(&printed, &[]).unwrap(), config, "{printed}");
+            assert_eq!(Method::named(method.name()), Some(method));
+            assert_eq!(printed.contains("[baseline]"), method.baseline().is_some(), "{printed}");
+            // a resolved config of one method serves every other one
+            for other in Method::ALL.into_iter().filter(|other| !other.is_inducing() && fits(other)) {
+                assert_eq!(with(&printed, other).method, other);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_belong_to_a_method_is_refused() {
+    let refused = |changes: &[&str], words: &str| {
+        let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+        let error = parse(CURVE, &overrides).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused(&["method=deterministic", "baseline.kind=dropout"], "does not belong to method = \"deterministic\"");
+    refused(&["method=mc-dropout", "baseline.rate=1.5"], "[0, 1)");
+    refused(&["method=mc-dropout", "baseline.members=3"], "baseline.members");
+    refused(&["method=mc-dropuot"], "did you mean `mc-dropout`");
+    refused(&["method=mean-field", "train.sharpness=0.1"], "f-sgvb-lrt");
+    refused(&["method=mean-field", "baseline.init_sd=0.5"], "init_sd");
+    refused(&["method=ensemble", "baseline.members=0"], "at least 1");
+    refused(&["method=batch-ensemble", "baseline.fast_rate=-1"], "at least 0");
+    refused(&["method=sngp"], "is for classes");
+    refused(&["method=mean-field", "network.spectral_norm=3.0"], "network.spectral_norm");
+    refused(&["method=deterministic", "network.spectral_norm=0.0"], "network.spectral_norm");
+}
+
+#[test]
+fn every_method_learns_the_curve() {
+    for method in Method::ALL.into_iter().filter(|method| method.predicts_numbers()) {
+        let results = run(&with(CURVE, method));
+        let (rmse, epistemic) = (metric(&results, "reg/RMSE_truth"), metric(&results, "reg/EpistemicSD"));
+        // well below the deviation of cos over the covered inputs; a bound for learning at all, not for learning well
+        assert!(rmse < 0.3, "{}: {rmse}", method.name());
+        assert_eq!(epistemic > 0.0, method != Method::Deterministic, "{}: {epistemic}", method.name());
+    }
+}
+
+#[test]
+fn every_method_learns_real_images() {
+    // one of each kind of weight: the others differ from these in nothing that is about images
+    for method in [Method::Deterministic, Method::McDropout, Method::MeanField, Method::BatchEnsemble, Method::Sngp] {
+        let results = run(&with(IMAGES, method));
+        let accuracy = metric(&results, "cls/Acc");
+        // four classes: 0.25 by chance, deviation of 32 guesses 0.08
+        assert!(accuracy >= 0.45, "{}: {accuracy}", method.name());
+    }
+}
+
+#[test]
+fn parameters_are_counted_as_they_are_stored() {
+    for method in Method::ALL.into_iter().filter(|method| method.predicts_numbers()) {
+        let config = config(CURVE, &[&format!("method={}", method.name()), "train.epochs=1", "train.kl={}"]);
+        let results = run(&config);
+        let counted = fidgp_lab::model::cost(&config, fidgp_lab::model::Counting::Ours).unwrap();
+        assert_eq!(results.cost.parameters as i64, counted.parameters, "{}", method.name());
+    }
+}
+
+#[test]
+fn a_sharpness_aware_step_of_length_nought_is_a_plain_step() {
+    let few = ["train.epochs=5", "train.kl={}"];
+    let plain = run(&config(CURVE, &[&["method=mean-field"], &few[..]].concat()));
+    let sharp = run(&config(CURVE, &[&["method=f-sgvb-lrt", "train.sharpness=1e-9"], &few[..]].concat()));
+    let far = run(&config(CURVE, &[&["method=f-sgvb-lrt", "train.sharpness=1.0"], &few[..]].concat()));
+    let gap = |other: &Results| (metric(&plain, "reg/RMSE") - metric(other, "reg/RMSE")).abs();
+    assert!(gap(&sharp) < 1e-3, "{}", gap(&sharp)); // BatchNorm's statistics are moved once a step, not twice
+    assert!(gap(&far) > gap(&sharp));
+}
+
+#[test]
+fn an_ensemble_goes_on_member_by_member_and_is_measured_again() {
+    let small = ["method=ensemble", "baseline.members=3", "train.epochs=4", "train.kl={}"];
+    let config = config(CURVE, &small);
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let whole = run_in(&config, &run, false);
+    for part in ["results.json", "checkpoint/last.safetensors", "members/2/checkpoint/last.safetensors"] {
+        std::fs::remove_file(run.join(part)).unwrap(); // as if it had stopped in its last member
+    }
+    let untouched = std::fs::metadata(run.join("members/0/checkpoint/last.safetensors")).unwrap().modified().unwrap();
+    assert_eq!(run_in(&config, &run, true).metrics, whole.metrics);
+    let now = std::fs::metadata(run.join("members/0/checkpoint/last.safetensors")).unwrap().modified().unwrap();
+    assert_eq!(now, untouched);
+    let predictor = fidgp_lab::predict::Predictor::open(&run, Device::Cpu).unwrap();
+    let rows = folder.path().join("rows.csv");
+    std::fs::write(&rows, "0.6\n1.0\n1.4\n").unwrap();
+    let said = predictor.regress(&rows, 1).unwrap();
+    assert_eq!(said.len(), 3);
+    assert!(said.iter().all(|row| row.epistemic_sd > 0.0));
+}

@@ -1,0 +1,128 @@
+//! Blundell et al.: Weight Uncertainty in Neural Networks (2015), with the local reparameterisation of Kingma, Salimans,
+//! Welling (2015) in training.
+
+use fidgp::distribution::{BoundMap, Bounded, kl_to_standard_normal};
+use fidgp::layer::{Apply, CustomWeight, DenseWeight, Mode, Pass};
+use fidgp::weight::Kl;
+use serde::{Deserialize, Serialize};
+use tch::Tensor;
+use tch::nn::{Init, Path};
+
+use crate::{Error, Result};
+
+/// Keeps the square root differentiable where the variance is zero.
+const VARIANCE_FLOOR: f64 = 1e-12;
+
+/// `W ~ N(μ, σ²)` elementwise against `N(0, σ_p²)`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MeanFieldConfig {
+    /// σ at the start.
+    pub init_sd: f64,
+    /// Its upper bound.
+    pub max_sd: f64,
+    /// Prior deviation of a weight, before width scaling.
+    pub prior_sd: f64,
+    /// Divide it by √d_in.
+    pub sqrt_width_scaling: bool,
+}
+
+impl Default for MeanFieldConfig {
+    fn default() -> Self {
+        Self { init_sd: 1e-4, max_sd: 0.1, prior_sd: 1.0, sqrt_width_scaling: true }
+    }
+}
+
+impl MeanFieldConfig {
+    /// # Errors
+    /// When a deviation is out of range.
+    pub fn check(&self) -> Result<()> {
+        Bounded::raw_of("init_sd", self.init_sd, Some(self.max_sd), BoundMap::Smooth)?;
+        if self.prior_sd > 0.0 && self.prior_sd.is_finite() {
+            return Ok(());
+        }
+        Err(Error::setting("prior_sd", self.prior_sd, "must be greater than 0"))
+    }
+}
+
+/// A Gaussian of its own for every weight.
+#[derive(Debug)]
+pub struct MeanFieldWeight {
+    mean: DenseWeight,
+    weight_sd: Bounded,
+    bias_sd: Option<Bounded>,
+    prior_sd: f64,
+}
+
+impl MeanFieldWeight {
+    /// The mean starts where a plain weight does; deviations are `weight_sd` and `bias_sd` under `path`.
+    ///
+    /// # Errors
+    /// When a deviation is out of range.
+    pub fn init(path: &Path, mean: DenseWeight, config: &MeanFieldConfig) -> Result<Self> {
+        config.check()?;
+        let raw = Bounded::raw_of("init_sd", config.init_sd, Some(config.max_sd), BoundMap::Smooth)?;
+        let bounded = |name: &str, like: &Tensor| Bounded {
+            raw: path.var(name, &like.size(), Init::Const(raw)),
+            max: Some(config.max_sd),
+            map: BoundMap::Smooth,
+        };
+        let d_in = mean.weight.size()[1..].iter().product::<i64>() + i64::from(mean.bias.is_some());
+        let width = if config.sqrt_width_scaling { (d_in as f64).sqrt() } else { 1.0 };
+        Ok(Self {
+            weight_sd: bounded("weight_sd", &mean.weight),
+            bias_sd: mean.bias.as_ref().map(|bias| bounded("bias_sd", bias)),
+            mean,
+            prior_sd: config.prior_sd / width,
+        })
+    }
+
+    /// `KL[N(μ, σ²) ‖ N(0, σ_p²)]` of weight and bias. Scalar.
+    pub fn kl(&self) -> Tensor {
+        let one =
+            |mean: &Tensor, sd: &Bounded| kl_to_standard_normal(&(mean / self.prior_sd), &(sd.value() / self.prior_sd));
+        let weight = one(&self.mean.weight, &self.weight_sd);
+        match self.mean.bias.as_ref().zip(self.bias_sd.as_ref()) {
+            Some((mean, sd)) => weight + one(mean, sd),
+            None => weight,
+        }
+    }
+}
+
+impl CustomWeight for MeanFieldWeight {
+    fn name(&self) -> &str {
+        &self.mean.name
+    }
+
+    /// In training `y = x*μ + √(x²*σ²) ⊙ ε` with noise on the outputs; in evaluation one weight for all batches of a
+    /// draw; without noise the mean.
+    fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> fidgp::Result<Tensor> {
+        let DenseWeight { name, weight, bias } = &self.mean;
+        if pass.mode == Mode::Train {
+            let kl = self.kl();
+            pass.charge(name, Kl { conditional: kl.zeros_like(), inducing: kl });
+        }
+        if !pass.noise.is_on() {
+            return apply(x, weight, bias.as_ref(), pass);
+        }
+        let (weight_sd, bias_sd) = (self.weight_sd.value(), self.bias_sd.as_ref().map(Bounded::value));
+        if pass.mode == Mode::Train {
+            let mean = apply(x, weight, bias.as_ref(), pass)?;
+            let bias_variance = bias_sd.map(|sd| sd.square());
+            let variance = apply(&x.square(), &weight_sd.square(), bias_variance.as_ref(), pass)? + VARIANCE_FLOOR;
+            let noise = pass.noise.of(name, &mean)?;
+            return Ok(mean + noise * variance.sqrt());
+        }
+        let drawn = |part: &str, mean: &Tensor, sd: &Tensor| match pass.noise.of_weight(&format!("{name}.{part}"), mean)
+        {
+            Some(noise) => mean + sd * noise,
+            None => mean.shallow_clone(),
+        };
+        let bias = bias.as_ref().zip(bias_sd.as_ref()).map(|(mean, sd)| drawn("bias", mean, sd));
+        apply(x, &drawn("weight", weight, &weight_sd), bias.as_ref(), pass)
+    }
+
+    fn is_random(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,101 @@
+//! Which method's weight a layer holds, what it stores and how it is made from a plain one.
+
+use fidgp::Key;
+use fidgp::layer::{CustomWeight, DenseWeight};
+use serde::{Deserialize, Serialize};
+use tch::nn::Path;
+
+use super::batch_ensemble::{BatchEnsembleConfig, BatchEnsembleWeight};
+use super::dropout::{DropoutConfig, DroppedInputs};
+use super::mean_field::{MeanFieldConfig, MeanFieldWeight};
+use super::sngp::{SngpConfig, SngpHead};
+use super::spectral::SpectralWeight;
+use crate::{Error, LayerGeometry, Result};
+
+/// The weight of a method FiD-GP is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BaselineSlot {
+    /// MC dropout.
+    Dropout(DropoutConfig),
+    /// Mean-field variational inference.
+    MeanField(MeanFieldConfig),
+    /// BatchEnsemble.
+    BatchEnsemble(BatchEnsembleConfig),
+    /// A bound on the spectral norm.
+    Spectral(f64),
+    /// A Gaussian process in random features, for the last layer.
+    Sngp(SngpConfig),
+}
+
+impl BaselineSlot {
+    /// Whether the method has a bias of its own for every member, in place of the plain one.
+    pub(crate) fn replaces_bias(&self) -> bool {
+        matches!(self, Self::BatchEnsemble(_))
+    }
+
+    /// Whether nothing of a plain weight is used.
+    pub(crate) fn replaces_weight(&self) -> bool {
+        matches!(self, Self::Sngp(_))
+    }
+
+    /// The head in place of a linear layer, for a slot that [replaces](Self::replaces_weight) it.
+    pub(crate) fn head(
+        &self,
+        path: &Path,
+        sizes: [i64; 2],
+        name: &str,
+        key: Key,
+    ) -> Result<Option<Box<dyn CustomWeight>>> {
+        match self {
+            Self::Sngp(config) => Ok(Some(Box::new(SngpHead::init(path, sizes, name, config, key)?))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes the weight from a plain one.
+    pub(crate) fn wrap(&self, path: &Path, dense: DenseWeight, bias: bool, key: Key) -> Result<Box<dyn CustomWeight>> {
+        Ok(match self {
+            Self::Dropout(config) => {
+                config.check()?;
+                Box::new(DroppedInputs { dense, config: *config })
+            }
+            Self::MeanField(config) => Box::new(MeanFieldWeight::init(path, dense, config)?),
+            Self::BatchEnsemble(config) => Box::new(BatchEnsembleWeight::init(path, dense, bias, config, key)?),
+            Self::Spectral(bound) => Box::new(SpectralWeight::init(path, dense, *bound, key)?),
+            Self::Sngp(_) => {
+                return Err(Error::setting("layers", &dense.name, "SNGP is for the last, linear layer only"));
+            }
+        })
+    }
+
+    /// Trainable numbers of a layer: `d_out·d_in` (dropout, spectral), `2·d_out·d_in` (mean field), or
+    /// `d_out·d_in + K(d_in + d_out)` and K biases (BatchEnsemble).
+    pub fn parameters(&self, layer: &LayerGeometry) -> i64 {
+        let plain = layer.dense_parameters();
+        let (outputs, inputs, biases) = layer.widths();
+        match self {
+            Self::Dropout(_) | Self::Spectral(_) => plain,
+            Self::MeanField(_) => 2 * plain,
+            Self::Sngp(config) => SngpHead::cost(config, [outputs, inputs])[0],
+            Self::BatchEnsemble(config) => plain - biases + config.members * (inputs + outputs + biases),
+        }
+    }
+
+    /// Multiply-accumulates of one image, where they are not those of the plain layer.
+    pub fn macs(&self, layer: &LayerGeometry) -> Option<i64> {
+        match self {
+            Self::Sngp(config) => Some(SngpHead::cost(config, [layer.widths().0, layer.widths().1])[2]),
+            _ => None,
+        }
+    }
+
+    /// Stored numbers that are not trained: random features and precisions, or the power iteration's two vectors.
+    pub fn state(&self, layer: &LayerGeometry) -> i64 {
+        match (self, layer.weight()) {
+            (Self::Sngp(config), _) => SngpHead::cost(config, [layer.widths().0, layer.widths().1])[1],
+            (Self::Spectral(_), Some((d_out, d_in))) => d_out + d_in - i64::from(layer.widths().2 > 0),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Other methods against plain networks: where a method has nothing of its own left, it is the plain network.
+
+use fidgp::Key;
+use fidgp::layer::{Factors, Mode, Network, Pass, Slot};
+use fidgp::linalg::Check;
+use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
+use fidgp_zoo::baseline::dropout::DropoutConfig;
+use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
+use fidgp_zoo::baseline::members::{Ensemble, Tiled};
+use fidgp_zoo::baseline::slot::BaselineSlot;
+use fidgp_zoo::baseline::sngp::SngpConfig;
+use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, ResnetConfig, RuleSlot, cost};
+use tch::nn::VarStore;
+use tch::{Device, Kind, Tensor};
+
+const SLOTS: [BaselineSlot; 4] = [
+    BaselineSlot::Dropout(DropoutConfig { rate: 0.2 }),
+    BaselineSlot::MeanField(MeanFieldConfig { init_sd: 0.05, max_sd: 0.1, prior_sd: 1.0, sqrt_width_scaling: true }),
+    BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members: 3, init_sd: 0.5 }),
+    BaselineSlot::Spectral(0.7),
+];
+
+fn plan(slot: BaselineSlot) -> LayerPlan {
+    LayerPlan::dense().rule("*", None, RuleSlot::Baseline(slot))
+}
+
+fn networks() -> [(NetworkConfig, Vec<i64>); 2] {
+    let mlp = MlpConfig { inputs: 5, hidden: vec![7, 6], outputs: 3, ..MlpConfig::paper_regression() };
+    let resnet = ResnetConfig { width: 4, classes: 3, ..ResnetConfig::default() };
+    [(NetworkConfig::Mlp(mlp), vec![6, 5]), (NetworkConfig::Resnet(resnet), vec![6, 3, 16, 16])]
+}
+
+struct Built {
+    store: VarStore,
+    network: Box<dyn Network>,
+}
+
+fn build(config: &NetworkConfig, plan: &LayerPlan) -> Built {
+    let store = VarStore::new(Device::Cpu);
+    let network = config.init(&store.root(), plan, Key::new(3)).unwrap();
+    Built { store, network }
+}
+
+fn input(shape: &[i64]) -> Tensor {
+    Key::new(4).normal(shape, Kind::Float, Device::Cpu)
+}
+
+fn noisy(mode: Mode, key: u64) -> Pass {
+    Pass::draw(&[], &Factors::of(&[], Check::Now).unwrap(), mode, Key::new(key)).unwrap()
+}
+
+fn gap(a: &Tensor, b: &Tensor) -> f64 {
+    assert_eq!(a.size(), b.size());
+    (a - b).abs().max().double_value(&[])
+}
+
+fn set(store: &VarStore, ending: &str, value: f64) {
+    let named = store.variables().into_iter().filter(|(name, _)| name.ends_with(ending));
+    tch::no_grad(|| named.for_each(|(_, mut tensor)| _ = tensor.fill_(value)));
+}
+
+#[test]
+fn a_batch_ensemble_of_one_with_unit_vectors_is_the_plain_network() {
+    for (config, shape) in networks() {
+        let plain = build(&config, &LayerPlan::dense());
+        let one = BatchEnsembleConfig { members: 1, init_sd: 0.0 };
+        let wrapped = build(&config, &plan(BaselineSlot::BatchEnsemble(one)));
+        let tiled = Tiled { network: wrapped.network, members: 1 };
+        for mode in [Mode::Eval, Mode::Train] {
+            let x = input(&shape);
+            let expected = plain.network.forward(&x, &mut Pass::plain(mode)).unwrap();
+            assert!(gap(&tiled.forward(&x, &mut Pass::plain(mode)).unwrap(), &expected) < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn every_member_of_a_batch_ensemble_is_a_network_of_its_own() {
+    let (config, shape) = &networks()[1];
+    let many = BatchEnsembleConfig { members: 3, init_sd: 0.5 };
+    let tiled = Tiled { network: build(config, &plan(BaselineSlot::BatchEnsemble(many))).network, members: 3 };
+    let outputs = tiled.forward(&input(shape), &mut Pass::plain(Mode::Eval)).unwrap();
+    assert_eq!(outputs.size(), [18, 3]);
+    assert!(gap(&outputs.narrow(0, 0, 6), &outputs.narrow(0, 6, 6)) > 1e-3);
+    // a batch that was not tiled is refused, not silently split
+    let untiled = tiled.network.forward(&input(&[4, 3, 16, 16]), &mut Pass::plain(Mode::Eval));
+    assert!(untiled.unwrap_err().to_string().contains("once for each member"));
+}
+
+#[test]
+fn mean_field_without_deviation_is_the_plain_network() {
+    for (config, shape) in networks() {
+        let plain = build(&config, &LayerPlan::dense());
+        let wrapped = build(&config, &plan(SLOTS[1]));
+        set(&wrapped.store, "_sd", -60.0); // σ = 0.1 · sigmoid(−60) ≈ 1e-27
+        let x = input(&shape);
+        for mode in [Mode::Eval, Mode::Train] {
+            let expected = plain.network.forward(&x, &mut Pass::plain(mode)).unwrap();
+            let found = wrapped.network.forward(&x, &mut noisy(mode, 1)).unwrap();
+            assert!(gap(&found, &expected) < 1e-3, "{mode:?}: {}", gap(&found, &expected)); // the floor of the root is 1e-6
+        }
+    }
+}
+
+#[test]
+fn mean_field_noise_on_outputs_has_the_law_of_noise_on_weights() {
+    let config = NetworkConfig::Mlp(MlpConfig { inputs: 5, hidden: vec![], outputs: 2, ..MlpConfig::default() });
+    let built = build(&config, &plan(SLOTS[1]));
+    let x = input(&[1, 5]);
+    let many = |mode: Mode| {
+        let draws = (0..4000).map(|key| built.network.forward(&x, &mut noisy(mode, key)).unwrap());
+        Tensor::cat(&draws.collect::<Vec<_>>(), 0).detach().var_dim(0, true, false)
+    };
+    let ratio = many(Mode::Train) / many(Mode::Eval);
+    // a variance of n draws has relative deviation √(2/n), a ratio of two twice the square of it: 4 of them
+    assert!((ratio - 1.0).abs().max().double_value(&[]) < 4.0 * (4.0_f64 / 4000.0).sqrt());
+}
+
+#[test]
+fn a_draw_of_mean_field_is_one_weight_for_all_batches() {
+    let (config, shape) = &networks()[0];
+    let built = build(config, &plan(SLOTS[1]));
+    let mut pass = noisy(Mode::Eval, 9);
+    let x = input(shape);
+    let first = built.network.forward(&x, &mut pass).unwrap();
+    pass.set_noise(Key::new(77));
+    assert_eq!(built.network.forward(&x, &mut pass).unwrap(), first);
+}
+
+#[test]
+fn mean_field_charges_its_kl_in_training_only() {
+    let (config, shape) = &networks()[0];
+    let built = build(config, &plan(SLOTS[1]));
+    let kl = |mode: Mode| {
+        let mut pass = noisy(mode, 2);
+        _ = built.network.forward(&input(shape), &mut pass).unwrap();
+        pass.kl().iter().map(|(_, kl)| kl.inducing.double_value(&[])).collect::<Vec<_>>()
+    };
+    assert_eq!(kl(Mode::Train).len(), 3);
+    assert!(kl(Mode::Train).iter().all(|kl| *kl > 0.0));
+    assert!(kl(Mode::Eval).is_empty());
+}
+
+#[test]
+fn dropout_drops_its_share_keeps_the_mean_and_is_off_without_noise() {
+    let config = NetworkConfig::Mlp(MlpConfig { inputs: 10_000, hidden: vec![], outputs: 1, ..MlpConfig::default() });
+    let built = build(&config, &plan(SLOTS[0]));
+    set(&built.store, "weight", 1.0);
+    set(&built.store, "bias", 0.0);
+    let x = Tensor::ones([1, 10_000], (Kind::Float, Device::Cpu));
+    let sum = |mut pass: Pass| built.network.forward(&x, &mut pass).unwrap().double_value(&[0, 0]);
+    assert!((sum(Pass::plain(Mode::Eval)) - 10_000.0).abs() < 1.0);
+    // Binomial(10000, 0.8)/0.8 has deviation √(10000·0.8·0.2)/0.8 = 50
+    assert!((sum(noisy(Mode::Eval, 3)) - 10_000.0).abs() < 200.0);
+    let bits = |mode: Mode, key: u64| sum(noisy(mode, key)).to_bits();
+    assert_ne!(bits(Mode::Eval, 3), bits(Mode::Eval, 4));
+    assert_eq!(bits(Mode::Train, 3), bits(Mode::Train, 3));
+}
+
+#[test]
+fn a_spectral_bound_holds_and_a_loose_one_changes_nothing() {
+    for (config, shape) in networks() {
+        let plain = build(&config, &LayerPlan::dense());
+        let loose = build(&config, &plan(BaselineSlot::Spectral(1e3)));
+        let x = input(&shape);
+        let forward = |built: &Built| built.network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
+        assert!(gap(&forward(&loose), &forward(&plain)) < 1e-6);
+        assert!(gap(&forward(&build(&config, &plan(BaselineSlot::Spectral(0.3)))), &forward(&plain)) > 1e-4);
+    }
+    let config = NetworkConfig::Mlp(MlpConfig { inputs: 5, hidden: vec![], outputs: 4, ..MlpConfig::default() });
+    let built = build(&config, &plan(BaselineSlot::Spectral(0.3)));
+    let at = |x: &Tensor| built.network.forward(x, &mut Pass::plain(Mode::Train)).unwrap().detach();
+    (0..50).for_each(|_| _ = at(&input(&[2, 5]))); // the power iteration settles
+    let zero = at(&Tensor::zeros([1, 5], (Kind::Float, Device::Cpu)));
+    for key in 0..20 {
+        let x = Key::new(key).normal(&[1, 5], Kind::Float, Device::Cpu);
+        let stretch = (at(&x) - &zero).norm().double_value(&[]) / x.norm().double_value(&[]);
+        assert!(stretch <= 0.3 * (1.0 + 1e-4), "{stretch}");
+    }
+}
+
+#[test]
+fn the_cost_counts_what_the_store_holds() {
+    for (config, _) in networks() {
+        for slot in SLOTS {
+            let plan = plan(slot);
+            let built = build(&config, &plan);
+            let counted = cost(&config.geometry([16, 16]), &plan, Counting::Ours).unwrap();
+            let trained: usize = built.store.trainable_variables().iter().map(Tensor::numel).sum();
+            let stored: usize = built.store.variables().values().map(Tensor::numel).sum();
+            assert_eq!(counted.parameters, trained as i64, "{slot:?}");
+            assert_eq!(counted.parameters + counted.state, stored as i64, "{slot:?}");
+        }
+    }
+}
+
+#[test]
+fn every_parameter_of_every_method_gets_a_gradient() {
+    for (config, shape) in networks() {
+        for slot in SLOTS {
+            let built = build(&config, &plan(slot));
+            let members = if let BaselineSlot::BatchEnsemble(many) = slot { many.members } else { 1 };
+            let network = Tiled { network: built.network, members };
+            let mut pass = noisy(Mode::Train, 5);
+            let loss = network.forward(&input(&shape), &mut pass).unwrap().square().sum(Kind::Float);
+            loss.backward();
+            for (name, tensor) in built.store.variables().into_iter().filter(|(_, tensor)| tensor.requires_grad()) {
+                let gradient = tensor.grad();
+                assert!(gradient.defined() && gradient.isfinite().all().int64_value(&[]) == 1, "{slot:?} {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_sngp_head_is_sure_where_it_has_seen_data() {
+    let config = MlpConfig { inputs: 2, hidden: vec![16], outputs: 3, ..MlpConfig::default() };
+    let config = NetworkConfig::Mlp(config);
+    let head = BaselineSlot::Sngp(SngpConfig { features: 64, ..SngpConfig::default() });
+    let plan = LayerPlan::dense().rule("fc2", None, RuleSlot::Baseline(head));
+    let built = build(&config, &plan);
+    let counted = cost(&config.geometry([1, 1]), &plan, Counting::Ours).unwrap();
+    let stored: usize = built.store.variables().values().map(Tensor::numel).sum();
+    assert_eq!(counted.parameters + counted.state, stored as i64);
+    let (near, far) = (input(&[50, 2]) * 0.1, input(&[50, 2]) * 30.0);
+    let at = |x: &Tensor, mode: Mode| built.network.forward(x, &mut Pass::plain(mode)).unwrap().detach();
+    // how much the variance shrinks the logits: 1 without variance
+    let shrinks = |x: &Tensor| (at(x, Mode::Eval).norm() / at(x, Mode::Train).norm()).double_value(&[]);
+    assert!((shrinks(&near) - 1.0).abs() < 1e-6); // nothing observed yet: plain logits
+    let observe = |times: usize| {
+        let slots = built.network.slots();
+        let weight =
+            slots.into_iter().find_map(|slot| if let Slot::Custom(weight) = slot { Some(weight) } else { None });
+        let weight = weight.unwrap();
+        weight.forget();
+        for _ in 0..times {
+            let mut pass = Pass::plain(Mode::Eval);
+            pass.observing = true;
+            _ = built.network.forward(&near, &mut pass).unwrap();
+        }
+        weight.settle().unwrap();
+        (shrinks(&near), shrinks(&far))
+    };
+    let (once, often) = (observe(1), observe(20));
+    assert!(once.0 > 1.5 * once.1, "{once:?}"); // surer near the data than far away
+    assert!(often.0 > once.0, "{often:?} {once:?}"); // the variance on training points shrinks with data
+}
+
+#[test]
+fn an_ensemble_stacks_its_members() {
+    let (config, shape) = &networks()[0];
+    let store = VarStore::new(Device::Cpu);
+    let member = |k: i64| config.init(&(store.root() / k), &LayerPlan::dense(), Key::new(k as u64)).unwrap();
+    let ensemble = Ensemble { networks: vec![member(0), member(1)] };
+    let x = input(shape);
+    let outputs = ensemble.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
+    assert_eq!(ensemble.members(), 2);
+    assert_eq!(outputs.narrow(0, 6, 6), ensemble.networks[1].forward(&x, &mut Pass::plain(Mode::Eval)).unwrap());
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let config = &networks()[0].0;
+    for slot in [
+        BaselineSlot::Dropout(DropoutConfig { rate: 1.0 }),
+        BaselineSlot::MeanField(MeanFieldConfig { init_sd: 0.2, ..MeanFieldConfig::default() }),
+        BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members: 0, init_sd: 0.5 }),
+        BaselineSlot::Spectral(0.0),
+    ] {
+        let store = VarStore::new(Device::Cpu);
+        assert!(config.init(&store.root(), &plan(slot), Key::new(1)).is_err(), "{slot:?}");
+    }
+}
