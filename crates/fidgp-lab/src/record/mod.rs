@@ -13,6 +13,8 @@ pub mod error;
 pub mod figures;
 /// Where it ran.
 pub mod hardware;
+/// The document of an out-of-distribution benchmark.
+pub mod ood;
 /// The document itself.
 pub mod results;
 /// Metrics of several splits, with mean and standard error.
@@ -28,6 +30,7 @@ pub use epochs::{EpochRecord, EpochWriter, read_epochs};
 pub use error::{RecordError, Result};
 pub use figures::{Classification, ConfidenceHistogram, Figure, Grid, Points, Regression1d};
 pub use hardware::Hardware;
+pub use ood::{Chosen, Group, OOD_SCHEMA, OodDocument, OodMetrics, OodScoreRecord, OodSetRecord};
 pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};
 pub use schema::{SCHEMA, Schema};
 pub use splits::{SplitMetrics, Splits};
