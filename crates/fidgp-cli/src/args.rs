@@ -192,12 +192,20 @@ pub struct Predict {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp ood runs/cifar100-fidgp-all --ood cifar10,svhn,mnist,fashion-mnist --choose-on notmnist\n  \
-    fidgp ood MODEL --id cifar100 --ood cifar10,photos/ --near cifar10 --limit 2000 --draws 0 --device cpu"
+    fidgp ood MODEL --id cifar100 --ood cifar10,photos/ --near cifar10 --limit 2000 --draws 0 --device cpu\n  \
+    fidgp ood --logits L.safetensors --features F.safetensors --ood svhn"
 )]
 pub struct Ood {
     /// A run folder, or a model folder made by `fidgp export`
-    pub model: PathBuf,
-    /// The ID set: a known one, or a folder with train/ and val/ [default: the one the model was trained on]
+    #[arg(required_unless_present = "logits")]
+    pub model: Option<PathBuf>,
+    /// Score arrays and no model: logits of every set (and of `fit`, ID training rows) under its name, in a .safetensors file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "draw", "draws", "limit", "fit", "forward_only", "device", "data"])]
+    pub logits: Option<PathBuf>,
+    /// Penultimate features under the same names, with head.weight and head.bias for the scores that need them
+    #[arg(long, value_name = "FILE", requires = "logits")]
+    pub features: Option<PathBuf>,
+    /// The ID set: a known one, or a folder with train/ and val/ [default: the one the model was trained on; `id` for arrays]
     #[arg(long)]
     pub id: Option<String>,
     /// The OoD sets: known ones or folders of pictures, with commas between
@@ -216,6 +224,9 @@ pub struct Ood {
     /// Weight draws K of the mutual information; 0 leaves it out [default: as in the model's config]
     #[arg(long)]
     pub draws: Option<u64>,
+    /// No backward pass: leaves out the scores made of gradients, at a third of the time
+    #[arg(long)]
+    pub forward_only: bool,
     /// Use at most so many images of each set, picked by the seed
     #[arg(long)]
     pub limit: Option<NonZero<usize>>,
@@ -231,7 +242,7 @@ pub struct Ood {
     /// Write the table even if a control fails, with a warning in it
     #[arg(long)]
     pub unsafe_skip_controls: bool,
-    /// Where to write report, ood.json, ood.csv and scores/ [default: ood/ in the model's folder]
+    /// Where to write report, ood.json, ood.csv and scores/ [default: ood/ in the model's folder, or here]
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// The whole document as JSON

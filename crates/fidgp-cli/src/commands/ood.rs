@@ -1,38 +1,36 @@
 //! `fidgp ood`
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fidgp_lab::device;
 use fidgp_lab::ood::{self, OneU, Settings};
 use fidgp_lab::predict::Predictor;
 use fidgp_lab::record::{OodDocument, write_atomically};
 use fidgp_lab::report::ood::write_ood_report;
+use fidgp_lab::{LabError, device};
 
 use super::Outcome;
 use super::train::{command_line, data_root, threads_for};
 use crate::args::Ood;
 
 pub fn run(arguments: &Ood) -> Outcome {
-    let predictor = Predictor::open(&arguments.model, device::choose(&arguments.device)?)?;
-    tch::set_num_threads(threads_for(&predictor.config) as i32);
-    let settings = Settings {
-        model: arguments.model.display().to_string(),
-        id: arguments.id.clone(),
-        ood: arguments.ood.clone(),
-        near: arguments.near.clone(),
-        choose_on: arguments.choose_on.clone(),
-        root: data_root(arguments.data.as_deref(), &predictor.config)?,
-        u: arguments.draw.map_or(OneU::Mean, OneU::Draw),
-        draws: arguments.draws.unwrap_or(predictor.config.predict.draws),
-        limit: arguments.limit.map_or(usize::MAX, std::num::NonZero::get),
-        fit: arguments.fit.get(),
-        batch: arguments.batch.get(),
-        seed: arguments.seed,
-        skip_controls: arguments.unsafe_skip_controls,
-        command: Some(command_line()),
+    let mut say = |text: &str| eprintln!("{text}");
+    let bench = match (&arguments.model, &arguments.logits) {
+        (Some(model), _) => {
+            let predictor = Predictor::open(model, device::choose(&arguments.device)?)?;
+            tch::set_num_threads(threads_for(&predictor.config) as i32);
+            let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
+            let root = data_root(arguments.data.as_deref(), &predictor.config)?;
+            ood::run(&predictor, &settings(arguments, model, draws, root), &mut say)?
+        }
+        (None, Some(logits)) => {
+            let settings = settings(arguments, logits, 0, PathBuf::new());
+            ood::run_arrays(logits, arguments.features.as_deref(), &settings, &mut say)?
+        }
+        (None, None) => return Err(LabError::config("MODEL", "is missing: name a run, a model folder, or --logits")),
     };
-    let bench = ood::run(&predictor, &settings, &mut |text| eprintln!("{text}"))?;
-    let out = arguments.out.clone().unwrap_or_else(|| arguments.model.join("ood"));
+    let beside = arguments.model.clone().unwrap_or_default();
+    let out = arguments.out.clone().unwrap_or_else(|| beside.join("ood"));
     bench.write_arrays(&out)?;
     bench.document.write(&out.join("ood.json"))?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
@@ -44,6 +42,26 @@ pub fn run(arguments: &Ood) -> Outcome {
     }
     eprintln!("wrote {}", page.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings {
+    Settings {
+        model: what.display().to_string(),
+        id: arguments.id.clone(),
+        ood: arguments.ood.clone(),
+        near: arguments.near.clone(),
+        choose_on: arguments.choose_on.clone(),
+        root,
+        u: arguments.draw.map_or(OneU::Mean, OneU::Draw),
+        draws,
+        gradients: !arguments.forward_only,
+        limit: arguments.limit.map_or(usize::MAX, std::num::NonZero::get),
+        fit: arguments.fit.get(),
+        batch: arguments.batch.get(),
+        seed: arguments.seed,
+        skip_controls: arguments.unsafe_skip_controls,
+        command: Some(command_line()),
+    }
 }
 
 /// AUROC of every score on every set, then the means of the groups.

@@ -7,9 +7,11 @@ pub mod observe;
 pub mod scorer;
 pub mod sets;
 
+mod arrays;
 mod bench;
 mod table;
 
+pub use arrays::run_arrays;
 pub use bench::{Benchmark, Settings, run};
 pub use combine::{Combined, Join, Layers, Pool, Recipe};
 pub use controls::Control;

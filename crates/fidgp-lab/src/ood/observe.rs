@@ -95,9 +95,9 @@ pub struct ModelObserver<'a> {
     weights: Vec<Tensor>,
     /// The Bayesian layers.
     pub inducing: Vec<Inducing>,
-    /// The last layer, at the same U.
-    pub head: Option<Head>,
+    head: Option<Head>,
     pooled: Vec<String>,
+    gradients: bool,
     draws: Vec<Vec<Tensor>>,
 }
 
@@ -111,17 +111,22 @@ pub enum OneU {
 }
 
 impl<'a> ModelObserver<'a> {
-    /// Fixes U, once; `draws` more passes give the total entropy and the mutual information (none for 0).
+    /// Fixes U, once; `draws` more passes give the total entropy and the mutual information (none for 0), `gradients` a
+    /// backward pass for the residuals.
     ///
     /// # Errors
     /// When the model is no classifier of images, or a covariance cannot be factorised.
-    pub fn new(predictor: &'a Predictor, u: OneU, draws: u64) -> Result<Self> {
+    pub fn new(predictor: &'a Predictor, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
         let model = &predictor.model;
         if predictor.view.is_none() || model.normalisation.is_none() {
             return Err(LabError::config(
                 "MODEL",
                 "is a regression; out-of-distribution scores need a classifier of images",
             ));
+        }
+        if draws == 1 {
+            let why = "has no mutual information: take at least 2 draws, or 0 to leave it out";
+            return Err(LabError::config("--draws 1", why));
         }
         tch::no_grad(|| {
             let weights = model.network.inducing();
@@ -156,9 +161,16 @@ impl<'a> ModelObserver<'a> {
                 inducing,
                 head,
                 pooled: pooled_layers(model),
+                gradients: gradients && !weights.is_empty(),
                 draws: (0..draws).map(weights_of).collect::<Result<_>>()?,
             })
         })
+    }
+
+    /// The last layer, at the same U; none where it is no linear one.
+    pub fn head(&self) -> Option<Head> {
+        let share = |head: &Head| Head { weight: head.weight.shallow_clone(), bias: head.bias.shallow_clone() };
+        self.head.as_ref().map(share)
     }
 
     fn forward(&self, x: &Tensor, weights: &[Tensor], taps: Taps) -> Result<(Tensor, Pass)> {
@@ -206,8 +218,7 @@ impl Observe for ModelObserver<'_> {
         let x = tch::no_grad(|| normalisation.apply(&x)).detach();
         let layers = self.inducing.iter().map(|layer| layer.name.as_str());
         let wanted: Vec<&str> = layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES]).collect();
-        let with_gradients = !self.inducing.is_empty();
-        let ((logits, pass), taps) = if with_gradients {
+        let ((logits, pass), taps) = if self.gradients {
             let leaf = x.shallow_clone().set_requires_grad(true);
             let (logits, pass) = self.forward(&leaf, &self.weights, Taps::on(&wanted))?;
             let taps = self.taps(&logits, &pass)?;
@@ -228,13 +239,15 @@ impl Observe for ModelObserver<'_> {
                         .push((name.clone(), plain(&input.mean_dim([2_i64, 3].as_slice(), false, input.kind()))));
                 }
             }
-            for (layer, tap) in self.inducing.iter().zip(taps) {
-                let name = || layer.name.clone();
+            for layer in &self.inducing {
                 if let Some(input) = pass.taps.input(&layer.name) {
-                    seen.unexplained.push((name(), plain(&layer.unexplained(input)?)));
+                    seen.unexplained.push((layer.name.clone(), plain(&layer.unexplained(input)?)));
                 }
-                seen.rows.push((name(), plain(&pooled_product(&tap)?.matmul(&layer.t_row))));
-                seen.products.push((name(), tap.product()?));
+            }
+            for (layer, tap) in self.inducing.iter().zip(taps) {
+                let q = pooled_product(&tap)?.matmul(&layer.t_row);
+                seen.rows.push((layer.name.clone(), plain(&q)));
+                seen.products.push((layer.name.clone(), tap.product()?));
             }
             Ok(seen)
         })

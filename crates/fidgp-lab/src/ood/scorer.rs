@@ -22,15 +22,16 @@ pub type Columns = BTreeMap<String, Vec<f64>>;
 pub const SUBSPACE_RANKS: [(&str, i64); 3] = [("subspace-8", 8), ("subspace-4", 4), ("subspace-2", 2)];
 /// Share of ID-train energy that the leading rows of U must explain.
 const ROW_ENERGY: f64 = 0.9;
-/// Neighbours, as in the paper of that score for CIFAR.
-const NEIGHBOURS: i64 = 50;
+/// One neighbour in so many training images: the paper's 50 of CIFAR's 50,000. More than a class has images would measure the
+/// distance to *other* classes.
+const IMAGES_PER_NEIGHBOUR: i64 = 1000;
 /// Width of the released code's head.
 const COMPAT_HIDDEN: i64 = 128;
 /// Rows scored at once by the class Gaussians, whose memory is rows × classes × features.
 const DDU_ROWS: i64 = 200;
 
 /// Everything fitted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scorer {
     head: Option<Head>,
     clip: f64,
@@ -59,20 +60,15 @@ impl Scorer {
         key: Key,
     ) -> Result<Self> {
         let mut left_out = Vec::new();
-        let mut attempt = |name: &str, outcome: Option<fidgp_zoo::Result<()>>| {
-            if let Some(Err(error)) = outcome {
-                left_out.push(format!("{name}: {error}"));
-            }
-        };
         let features = seen.features.as_ref();
         let labelled = features.filter(|_| !labels.is_empty());
-        let mahalanobis = labelled.map(|features| Mahalanobis::fit(features, labels));
-        let gaussians = labelled.map(|features| ClassGaussians::fit(features, labels));
-        let neighbours = features.map(|features| Neighbours::fit(features, NEIGHBOURS));
+        let mahalanobis = labelled.map(|features| quietly(|| Mahalanobis::fit(features, labels)));
+        let gaussians = labelled.map(|features| quietly(|| ClassGaussians::fit(features, labels)));
+        let neighbours = features.map(|features| Neighbours::fit(features, features.size()[0] / IMAGES_PER_NEIGHBOUR));
         let vim = features.zip(head.as_ref()).map(|(features, head)| Vim::fit(features, &head.weight, &head.bias));
-        attempt("mahalanobis", mahalanobis.as_ref().map(unit));
-        attempt("ddu", gaussians.as_ref().map(unit));
-        attempt("vim", vim.as_ref().map(unit));
+        left_out.extend(why_not("mahalanobis", mahalanobis.as_ref()));
+        left_out.extend(why_not("ddu", gaussians.as_ref()));
+        left_out.extend(why_not("vim", vim.as_ref()));
         let subspaces = seen.pooled.iter().flat_map(|(layer, pooled)| {
             let ranks = SUBSPACE_RANKS.iter();
             ranks.map(move |(family, part)| Ok((format!("{family}/{layer}"), leading_subspace(pooled, *part)?)))
@@ -180,11 +176,13 @@ impl Scorer {
     }
 }
 
-fn unit<T>(outcome: &fidgp_zoo::Result<T>) -> fidgp_zoo::Result<()> {
-    match outcome {
-        Ok(_) => Ok(()),
-        Err(error) => Err(fidgp::Error::setting("fit", error, "was left out").into()),
-    }
+/// Covariances of few images in many dimensions need jitter, one class like the other: that is no news for a user.
+fn quietly<T>(fit: impl FnOnce() -> T) -> T {
+    tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), fit)
+}
+
+fn why_not<T>(name: &str, fitted: Option<&fidgp_zoo::Result<T>>) -> Option<String> {
+    fitted?.as_ref().err().map(|error| format!("{name}: {error}"))
 }
 
 /// The leading directions, one in `part`, of the second moment of the pooled input.

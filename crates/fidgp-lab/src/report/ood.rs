@@ -147,6 +147,9 @@ fn sets(document: &OodDocument) -> String {
 }
 
 fn percent(value: f64) -> String {
+    if value.is_nan() {
+        return "–".to_owned();
+    }
     format!("{:.2}", 100.0 * value)
 }
 
