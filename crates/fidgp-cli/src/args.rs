@@ -209,10 +209,10 @@ pub struct Ood {
     #[arg(long)]
     pub id: Option<String>,
     /// The OoD sets: known ones or folders of pictures, with commas between
-    #[arg(long, value_delimiter = ',', required = true)]
-    pub ood: Vec<String>,
+    #[arg(long = "ood", value_name = "SET", value_delimiter = ',', required = true)]
+    pub sets: Vec<String>,
     /// Which of them count as near [CIFAR-10 and CIFAR-100 are near each other anyway]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_name = "SET", value_delimiter = ',')]
     pub near: Vec<String>,
     /// Choose layers, rank and combination on these sets, none of which may be in --ood; also `noise` (Gaussian pixels) and
     /// `mixed` (means of two ID training images)

@@ -1,5 +1,6 @@
 //! `fidgp ood`
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings
     Settings {
         model: what.display().to_string(),
         id: arguments.id.clone(),
-        ood: arguments.ood.clone(),
+        ood: arguments.sets.clone(),
         near: arguments.near.clone(),
         choose_on: arguments.choose_on.clone(),
         root,
@@ -84,14 +85,16 @@ fn table(document: &OodDocument) -> String {
         text += &line(&score.name, own.chain([percent(score.nearood), percent(score.farood)]).collect());
     }
     for set in document.sets.iter().filter(|set| !set.trivial.is_empty()) {
-        text += &format!("{} is trivially separable: {}\n", set.name, set.trivial.join("; "));
+        let _ = writeln!(text, "{} is trivially separable: {}", set.name, set.trivial.join("; "));
     }
     for set in document.sets.iter().filter(|set| set.duplicates > 0) {
-        text += &format!("{}: {} of {} images stand in the ID training set\n", set.name, set.duplicates, set.images);
+        let _ =
+            writeln!(text, "{}: {} of {} images stand in the ID training set", set.name, set.duplicates, set.images);
     }
     if let Some(chosen) = &document.chosen {
-        text += &format!(
-            "chosen on {} among {} recipes, with {} ID images that are not in the table: {}\n",
+        let _ = writeln!(
+            text,
+            "chosen on {} among {} recipes, with {} ID images that are not in the table: {}",
             chosen.on.join(", "),
             chosen.candidates,
             chosen.id_images,
@@ -99,7 +102,7 @@ fn table(document: &OodDocument) -> String {
         );
     }
     if let Some(accuracy) = document.accuracy {
-        text += &format!("accuracy on {} {} images: {:.2} %\n", document.id_images, document.id, 100.0 * accuracy);
+        let _ = writeln!(text, "accuracy on {} {} images: {:.2} %", document.id_images, document.id, 100.0 * accuracy);
     }
     text
 }

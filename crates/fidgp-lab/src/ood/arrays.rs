@@ -107,13 +107,12 @@ pub fn run_arrays(
         }
     };
     let fit = if arrays.logits.contains_key(FIT) { Some(of(&FIT.to_owned())?) } else { None };
-    let pipeline = match &fit {
-        Some(fit) => fitted(&observer, fit, &arrays.labels(FIT, fit.size()[0])?, (arrays.head(), &[]), settings)?,
-        None => {
-            say("no tensor `fit` (ID training rows): scores that need fitting are left out");
-            let (recipes, families) = (Vec::new(), Vec::new());
-            Pipeline { observer: &observer, scorer: Scorer::default(), recipes, families, fit: Columns::new() }
-        }
+    let pipeline = if let Some(fit) = &fit {
+        fitted(&observer, fit, &arrays.labels(FIT, fit.size()[0])?, (arrays.head(), &[]), settings)?
+    } else {
+        say("no tensor `fit` (ID training rows): scores that need fitting are left out");
+        let (recipes, families) = (Vec::new(), Vec::new());
+        Pipeline { observer: &observer, scorer: Scorer::default(), recipes, families, fit: Columns::new() }
     };
     let set = |name: &String| -> Result<(OodSetRecord, Tensor)> {
         let own = of(name)?;

@@ -195,7 +195,9 @@ pub(super) fn compare(
 ) -> Result<Benchmark> {
     let Compared { id, validation, ood, fit_images, method, gpu } = compared;
     say(&format!("fitted on {fit_images} ID training examples"));
-    pipeline.scorer.left_out.iter().for_each(|what| say(&format!("left out: {what}")));
+    for what in &pipeline.scorer.left_out {
+        say(&format!("left out: {what}"));
+    }
     let mut scored = pipeline.score(&id.rows, settings.batch)?;
     say(&format!("scored {}: {} examples", id.name, id.rows.size()[0]));
     let again = |inputs: &Tensor, batch: usize| Ok(pipeline.score(inputs, batch)?.columns);
@@ -297,7 +299,9 @@ pub(super) fn fitted<'a>(
 
 /// Says how the controls ended, and refuses to go on when one failed.
 fn report(checked: &[Control], settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    checked.iter().for_each(|control| say(&format!("control: {control}")));
+    for control in checked {
+        say(&format!("control: {control}"));
+    }
     let said = |control: &Control| {
         let small = control.worst_score == "mutual-information";
         let hint =
@@ -310,8 +314,7 @@ fn report(checked: &[Control], settings: &Settings, say: &mut dyn FnMut(&str)) -
 
 fn id_name(predictor: &Predictor, settings: &Settings) -> Result<String> {
     match (&settings.id, &predictor.config.data) {
-        (Some(name), _) => Ok(name.clone()),
-        (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
+        (Some(name), _) | (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
         (None, DataConfig::Folder(folder)) => Ok(settings.root.join(&folder.path).display().to_string()),
         _ => Err(LabError::config("--id", "is missing: say which set the model was trained on")),
     }

@@ -194,13 +194,13 @@ impl<'a> ModelObserver<'a> {
         if self.draws.is_empty() {
             return Ok(None);
         }
-        let (mut mean, mut aleatoric) = (Tensor::from(0.0), Tensor::from(0.0));
+        let (mut mean, mut aleatoric) = (Tensor::from(0.0_f64), Tensor::from(0.0_f64));
         for weights in &self.draws {
             let (logits, _) = self.forward(x, weights, Taps::default())?;
             let log_p = logits.log_softmax(-1, Kind::Double);
             let p = log_p.exp();
-            aleatoric = aleatoric - (&p * log_p).sum_dim_intlist(-1, false, Kind::Double);
-            mean = mean + p;
+            aleatoric = &aleatoric - (&p * log_p).sum_dim_intlist(-1, false, Kind::Double);
+            mean = &mean + p;
         }
         let k = self.draws.len() as f64;
         let mean = mean / k;

@@ -72,7 +72,7 @@ fn of_images(images: &Images, name: &str, view: View, cut: Cut) -> Result<PixelS
     let seen = rows.iter().map(|&row| view.centre(&picture(images.image(row), images.size())?));
     let native = format!("{width}×{height} {}", if channels == 1 { "grey" } else { "colour" });
     let labels = rows.iter().map(|&row| i64::from(images.labels()[row])).collect();
-    of_pixels(name, seen.collect::<Result<_>>()?, labels, native, view)
+    of_pixels(name, &seen.collect::<Result<Vec<_>>>()?, labels, native, view)
 }
 
 /// Planar bytes as a picture; brightness becomes red, green and blue.
@@ -92,12 +92,12 @@ fn of_folder(folder: &Path, part: Part, view: View, cut: Cut) -> Result<PixelSet
     }
     let (files, labels) = files_of(folder, part)?;
     let rows = cut.rows(files.len());
-    let seen = rows.iter().map(|&row| view.centre(&Picture::open(&files[row])?)).collect::<Result<_>>()?;
+    let seen = rows.iter().map(|&row| view.centre(&Picture::open(&files[row])?)).collect::<Result<Vec<_>>>()?;
     let ending = |file: &PathBuf| file.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
     let endings: std::collections::BTreeSet<String> = files.iter().map(ending).collect();
     let native = format!("pictures ({})", endings.into_iter().collect::<Vec<_>>().join(", "));
     let labels = rows.iter().filter_map(|&row| labels.get(row).copied()).collect();
-    of_pixels(&name, seen, labels, native, view)
+    of_pixels(&name, &seen, labels, native, view)
 }
 
 /// Pictures directly inside, or by class; below `train/` and `val/` where the folder has them.
@@ -112,7 +112,7 @@ fn files_of(folder: &Path, part: Part) -> Result<(Vec<PathBuf>, Vec<i64>)> {
     Ok((classes.files().to_vec(), classes.labels().iter().map(|&label| i64::from(label)).collect()))
 }
 
-fn of_pixels(name: &str, seen: Vec<Vec<u8>>, labels: Vec<i64>, native: String, view: View) -> Result<PixelSet> {
+fn of_pixels(name: &str, seen: &[Vec<u8>], labels: Vec<i64>, native: String, view: View) -> Result<PixelSet> {
     let (rows, side) = (seen.len() as i64, i64::from(view.crop));
     let pixels = Tensor::from_slice(&seen.concat()).f_reshape([rows, view.channels as i64, side, side])?;
     Ok(PixelSet { name: name.to_owned(), pixels, labels, native })

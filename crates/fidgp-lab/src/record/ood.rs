@@ -1,6 +1,7 @@
 //! The content of `ood.json`: what was compared, what was checked first, and what came of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 
 use fidgp_metrics::{Interval, OodScores};
@@ -189,11 +190,11 @@ impl OodDocument {
                 let Some(m) = score.sets.get(&set.name) else { continue };
                 let numbers = [m.FPR95_OOD_CAUGHT, m.FPR95_ID_KEPT, m.AUROC, m.interval.lo, m.interval.hi];
                 let numbers = numbers.into_iter().chain([m.AUPR_IN, m.AUPR_OUT]).map(percent).collect::<Vec<_>>();
-                text += &format!("{},{},{},{accuracy}\n", score.name, set.name, numbers.join(","));
+                let _ = writeln!(text, "{},{},{},{accuracy}", score.name, set.name, numbers.join(","));
             }
             for (group, mean) in [("nearood", score.nearood), ("farood", score.farood)] {
                 if let Some(mean) = mean {
-                    text += &format!("{},{group},,,{},,,,,{accuracy}\n", score.name, percent(mean));
+                    let _ = writeln!(text, "{},{group},,,{},,,,,{accuracy}", score.name, percent(mean));
                 }
             }
         }
