@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Predict(arguments) => commands::predict::run(&arguments),
+        Command::Ood(arguments) => commands::ood::run(&arguments),
         Command::Wrap(arguments) => commands::wrap::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),

@@ -84,6 +84,17 @@ pub enum LabError {
         /// Steps made in it.
         step: u64,
     },
+
+    /// A control of the out-of-distribution benchmark failed.
+    #[error(
+        "no table: a control failed. {why}. The scores do not measure what they should: make each image's score independent \
+         of set, batch and order, with one U and one normalisation for all sets. --unsafe-skip-controls writes the table \
+         all the same, with a warning in it"
+    )]
+    Refused {
+        /// Which, and how far off.
+        why: String,
+    },
     /// The method failed.
     #[error(transparent)]
     Method(#[from] fidgp::Error),

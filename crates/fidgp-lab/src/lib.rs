@@ -12,6 +12,7 @@ pub mod evaluate;
 pub mod experiment;
 pub mod model;
 pub mod model_folder;
+pub mod ood;
 pub mod predict;
 pub mod record;
 pub mod report;

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod doctor;
 pub mod eval;
 pub mod export;
+pub mod ood;
 pub mod predict;
 pub mod report;
 pub mod train;

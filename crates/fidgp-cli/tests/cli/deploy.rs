@@ -35,7 +35,7 @@ draws = 4
 "#;
 
 /// One small training on real images of CIFAR-100, shared by the tests below.
-fn trained() -> &'static Path {
+pub fn trained() -> &'static Path {
     static RUN: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, run) = RUN.get_or_init(|| {
         let place = Place::new();

@@ -9,6 +9,7 @@ fn every_command_explains_itself() {
         "train",
         "eval",
         "predict",
+        "ood",
         "wrap",
         "export",
         "compare",

@@ -9,6 +9,7 @@ mod folder;
 mod help;
 mod mishap;
 mod misuse;
+mod ood;
 mod resume;
 mod training;
 mod wrap;

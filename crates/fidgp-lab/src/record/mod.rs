@@ -15,6 +15,8 @@ pub mod examples;
 pub mod figures;
 /// Where it ran.
 pub mod hardware;
+/// The document of an out-of-distribution benchmark.
+pub mod ood;
 /// The document itself.
 pub mod results;
 /// Metrics of several splits, with mean and standard error.
@@ -31,6 +33,7 @@ pub use error::{RecordError, Result};
 pub use examples::{EXAMPLES_FILE, Examples};
 pub use figures::{Classification, ConfidenceHistogram, Figure, Grid, Points, Regression1d};
 pub use hardware::Hardware;
+pub use ood::{Chosen, Group, OOD_SCHEMA, OodDocument, OodMetrics, OodScoreRecord, OodSetRecord};
 pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};
 pub use schema::{SCHEMA, Schema};
 pub use splits::{SplitMetrics, Splits};

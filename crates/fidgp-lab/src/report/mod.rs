@@ -14,6 +14,8 @@ pub mod classification;
 pub mod figure;
 /// Numbers as text.
 pub mod format;
+/// The page of an out-of-distribution benchmark.
+pub mod ood;
 /// One-dimensional regression with its bands.
 pub mod regression;
 /// Data to pixels, and round ticks.

@@ -1,16 +1,21 @@
 //! The methods FiD-GP is compared with, one file for each: a weight, a head, or a wrapper of whole networks.
 
+pub mod activation;
 pub mod batch_ensemble;
 pub mod ddu;
 pub mod dropout;
+pub mod knn;
+pub mod logit_scores;
+pub mod mahalanobis;
 pub mod mean_field;
 pub mod members;
 pub mod slot;
 pub mod sngp;
 pub mod spectral;
 pub mod svgp;
+pub mod vim;
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use crate::Result;
 
@@ -28,4 +33,20 @@ fn matrix(what: &str, tensor: &Tensor) -> Result<(i64, i64)> {
         [rows, cols] if rows > 0 && cols > 0 => Ok((rows, cols)),
         ref other => Err(fidgp::Error::shape(what, other, "a matrix [rows, columns] that is not empty").into()),
     }
+}
+
+/// The mean of every class that has rows, and each row's own class mean. `[N, n]` → `[K, n]`, `[N, n]`
+fn class_means(features: &Tensor, labels: &[i64]) -> Result<(Tensor, Tensor)> {
+    expect_shape("labels", &Tensor::from_slice(labels), &[features.size()[0]])?;
+    if let Some(label) = labels.iter().find(|label| **label < 0) {
+        return Err(fidgp::Error::setting("label", label, "classes are counted from 0").into());
+    }
+    let classes = labels.iter().max().map_or(0, |last| last + 1);
+    let index = Tensor::from_slice(labels).to_device(features.device());
+    let one_hot = index.one_hot(classes).to_kind(Kind::Double); // [N, K]
+    let counts = one_hot.sum_dim_intlist(0, false, Kind::Double).unsqueeze(-1);
+    let means = one_hot.mt().matmul(features) / counts.clamp_min(1.0); // [K, n]
+    let own = means.index_select(0, &index);
+    let present = counts.squeeze_dim(-1).gt(0.0).nonzero().squeeze_dim(-1);
+    Ok((means.index_select(0, &present), own))
 }

@@ -118,6 +118,7 @@ impl Conv2d {
                 format!("[N, {}, H, W]", self.config.in_channels),
             ));
         }
+        pass.tap_input(name, x);
         let y = match &self.slot {
             Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Custom(weight) => {

@@ -49,6 +49,7 @@ impl Linear {
         if x.size().last() != Some(&self.in_features) {
             return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[.., {}]", self.in_features)));
         }
+        pass.tap_input(name, x);
         let y = match &self.slot {
             Slot::Dense(dense) => linear(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Custom(weight) => weight.forward(x, pass, &linear)?,

@@ -73,13 +73,19 @@ impl Factors {
 #[derive(Debug, Default)]
 pub struct Taps {
     wanted: Vec<String>,
+    inputs: HashMap<String, Tensor>,
     seen: HashMap<String, Tensor>,
 }
 
 impl Taps {
-    /// Asks for the outputs of the named layers.
+    /// Asks for the inputs and outputs of the named layers.
     pub fn on(layers: &[&str]) -> Self {
-        Self { wanted: layers.iter().map(ToString::to_string).collect(), seen: HashMap::new() }
+        Self { wanted: layers.iter().map(ToString::to_string).collect(), ..Self::default() }
+    }
+
+    /// What the layer was given in the last pass.
+    pub fn input(&self, layer: &str) -> Option<&Tensor> {
+        self.inputs.get(layer)
     }
 
     /// What the layer gave in the last pass.
@@ -233,6 +239,13 @@ impl Pass {
         self.drawn.get(layer).map(Drawn::share).ok_or_else(|| {
             Error::setting("layer", layer, "was not drawn: make the pass from the network's own weights")
         })
+    }
+
+    /// Offers the input of a layer to the taps.
+    pub(super) fn tap_input(&mut self, layer: &str, x: &Tensor) {
+        if self.taps.wanted.iter().any(|wanted| wanted == layer) {
+            self.taps.inputs.insert(layer.to_owned(), x.shallow_clone());
+        }
     }
 
     /// Offers a feature to the taps.

@@ -7,6 +7,12 @@
 //! With the singular values σ and right singular vectors v of U, `P = Σ σ²/(σ² + δ) v vᵀ`. That is how it is held here:
 //! no matrix is inverted, and a square U of full rank shows for what it is, a P that differs from I by the ridge alone.
 
+mod pooled;
+mod rows;
+
+pub use pooled::{log_unexplained, mean_patch};
+pub use rows::{LeadingRows, pooled_product};
+
 use tch::{Kind, Tensor};
 
 use crate::{Error, Result};
@@ -175,6 +181,39 @@ impl ResidualHead {
     pub fn forward(&self, z: &Tensor) -> Result<Tensor> {
         let hidden = z.f_linear(&self.first.0, Some(&self.first.1))?.relu();
         Ok(hidden.f_linear(&self.second.0, Some(&self.second.1))?)
+    }
+}
+
+impl ResidualHead {
+    /// A head with entries uniform on `±1/√fan_in`, as PyTorch starts its linear layers, from the key.
+    pub fn init(inputs: i64, hidden: i64, outputs: i64, device: tch::Device, key: crate::Key) -> Self {
+        let layer = |name: &str, rows: i64, cols: i64| {
+            let bound = 1.0 / (cols as f64).sqrt();
+            let part = |part: &str, shape: &[i64]| {
+                (key.fold(name).fold(part).uniform(shape, Kind::Float, device) * 2.0 - 1.0) * bound
+            };
+            (part("weight", &[rows, cols]), part("bias", &[rows]))
+        };
+        Self { first: layer("first", hidden, inputs), second: layer("second", outputs, hidden) }
+    }
+
+    /// The one training step of the released code: Adam with rate 10⁻³ on the mean squared residual of this batch. Adam's
+    /// first step is `rate · g/(|g| + 10⁻⁸)`.
+    ///
+    /// # Errors
+    /// When the shapes do not fit.
+    pub fn one_step(self, z: &Tensor, subspace: &Subspace) -> Result<Self> {
+        let parameters = [self.first.0, self.first.1, self.second.0, self.second.1];
+        let leaves = parameters.map(|parameter| parameter.detach().set_requires_grad(true));
+        let [a, b, c, d] = leaves.each_ref().map(Tensor::shallow_clone);
+        let mapped = Self { first: (a, b), second: (c, d) }.forward(z)?;
+        let target = subspace.project(&mapped)?.detach();
+        let loss = mapped.mse_loss(&target, tch::Reduction::Mean);
+        let gradients = Tensor::f_run_backward(&[loss], &leaves, false, false)?;
+        let stepped = leaves.iter().zip(&gradients).map(|(leaf, g)| leaf.detach() - g / (g.abs() + 1e-8) * 1e-3);
+        let [a, b, c, d] =
+            <[Tensor; 4]>::try_from(stepped.collect::<Vec<_>>()).unwrap_or_else(|_| unreachable!("four"));
+        Ok(Self { first: (a, b), second: (c, d) })
     }
 }
 

@@ -1,0 +1,108 @@
+//! `fidgp ood`
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use fidgp_lab::ood::{self, OneU, Settings};
+use fidgp_lab::predict::Predictor;
+use fidgp_lab::record::{OodDocument, write_atomically};
+use fidgp_lab::report::ood::write_ood_report;
+use fidgp_lab::{LabError, device};
+
+use super::Outcome;
+use super::train::{command_line, data_root, threads_for};
+use crate::args::Ood;
+
+pub fn run(arguments: &Ood) -> Outcome {
+    let mut say = |text: &str| eprintln!("{text}");
+    let bench = match (&arguments.model, &arguments.logits) {
+        (Some(model), _) => {
+            let predictor = Predictor::open(model, device::choose(&arguments.device)?)?;
+            tch::set_num_threads(threads_for(&predictor.config) as i32);
+            let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
+            let root = data_root(arguments.data.as_deref(), &predictor.config)?;
+            ood::run(&predictor, &settings(arguments, model, draws, root), &mut say)?
+        }
+        (None, Some(logits)) => {
+            let settings = settings(arguments, logits, 0, PathBuf::new());
+            ood::run_arrays(logits, arguments.features.as_deref(), &settings, &mut say)?
+        }
+        (None, None) => return Err(LabError::config("MODEL", "is missing: name a run, a model folder, or --logits")),
+    };
+    let beside = arguments.model.clone().unwrap_or_default();
+    let out = arguments.out.clone().unwrap_or_else(|| beside.join("ood"));
+    bench.write_arrays(&out)?;
+    bench.document.write(&out.join("ood.json"))?;
+    write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
+    let page = write_ood_report(&bench, &out)?;
+    if arguments.json {
+        super::print_json(&bench.document)?;
+    } else {
+        super::print(&table(&bench.document))?;
+    }
+    eprintln!("wrote {}", page.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings {
+    Settings {
+        model: what.display().to_string(),
+        id: arguments.id.clone(),
+        ood: arguments.sets.clone(),
+        near: arguments.near.clone(),
+        choose_on: arguments.choose_on.clone(),
+        root,
+        u: arguments.draw.map_or(OneU::Mean, OneU::Draw),
+        draws,
+        gradients: !arguments.forward_only,
+        limit: arguments.limit.map_or(usize::MAX, std::num::NonZero::get),
+        fit: arguments.fit.get(),
+        batch: arguments.batch.get(),
+        seed: arguments.seed,
+        skip_controls: arguments.unsafe_skip_controls,
+        command: Some(command_line()),
+    }
+}
+
+/// AUROC of every score on every set, then the means of the groups.
+fn table(document: &OodDocument) -> String {
+    let mut text = String::new();
+    if document.controls_skipped {
+        text += "WARNING: run with --unsafe-skip-controls; see the controls before believing any number\n";
+    }
+    let names: Vec<&str> = document.sets.iter().map(|set| set.name.as_str()).collect();
+    let heads: Vec<&str> = names.iter().copied().chain(["nearood", "farood"]).collect();
+    let widths: Vec<usize> = heads.iter().map(|head| head.chars().count().max(7)).collect();
+    let line = |name: &str, cells: Vec<String>| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("  {cell:>width$}"));
+        format!("{name:<21}{}\n", cells.collect::<String>())
+    };
+    text += &line("AUROC, %", heads.iter().map(ToString::to_string).collect());
+    let percent = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{:.2}", 100.0 * value));
+    for score in &document.scores {
+        let own = names.iter().map(|name| percent(score.sets.get(*name).map(|metrics| metrics.AUROC)));
+        text += &line(&score.name, own.chain([percent(score.nearood), percent(score.farood)]).collect());
+    }
+    for set in document.sets.iter().filter(|set| !set.trivial.is_empty()) {
+        let _ = writeln!(text, "{} is trivially separable: {}", set.name, set.trivial.join("; "));
+    }
+    for set in document.sets.iter().filter(|set| set.duplicates > 0) {
+        let _ =
+            writeln!(text, "{}: {} of {} images stand in the ID training set", set.name, set.duplicates, set.images);
+    }
+    if let Some(chosen) = &document.chosen {
+        let _ = writeln!(
+            text,
+            "chosen on {} among {} recipes, with {} ID images that are not in the table: {}",
+            chosen.on.join(", "),
+            chosen.candidates,
+            chosen.id_images,
+            chosen.says
+        );
+    }
+    if let Some(accuracy) = document.accuracy {
+        let _ = writeln!(text, "accuracy on {} {} images: {:.2} %", document.id_images, document.id, 100.0 * accuracy);
+    }
+    text
+}

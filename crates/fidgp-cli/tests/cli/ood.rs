@@ -1,0 +1,158 @@
+//! Out-of-distribution scores of a real, small model: the table, the refusal, and what cannot be meant.
+
+use std::fs;
+use std::path::Path;
+
+use fidgp_data::split;
+
+use crate::deploy::trained;
+use crate::{Place, Said, fixture, json};
+
+/// `fidgp ood` on the small model, with real ID images, in a folder of its own.
+fn ood(place: &Place, data: &Path, more: &[&str]) -> Said {
+    let data = data.to_str().expect("a readable path");
+    let model = trained().to_str().expect("a readable path");
+    let start = ["ood", model, "--device", "cpu", "--data", data, "--out", "ood", "--batch", "16", "--draws", "0"];
+    place.fidgp(&start.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_model_is_benchmarked_controls_first() {
+    let place = Place::new();
+    let pictures = fixture("cifar100-pictures");
+    let pictures = pictures.to_str().unwrap();
+    let said =
+        ood(&place, &fixture("cifar100-small"), &["--ood", pictures, "--choose-on", "noise,mixed", "--near", pictures]);
+    let said = said.ends(0).says(&["the same images twice", "re-batched", "two halves", "held"]);
+    for name in ["msp", "energy", "knn", "vim", "compat-residual", "residual", "variance+energy", "chosen"] {
+        assert!(said.out.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name}\n{}", said.out);
+    }
+    assert!(said.out.contains("chosen on noise, mixed among"), "{}", said.out);
+    let document = json(&place.path("ood/ood.json"));
+    assert_eq!(document["schema"], "fidgp-ood/1");
+    assert_eq!((&document["controls_skipped"], &document["sets"][0]["group"]), (&false.into(), &"nearood".into()));
+    for control in document["controls"].as_array().unwrap() {
+        assert_eq!(control["passed"], true, "{control}");
+    }
+    for score in document["scores"].as_array().unwrap() {
+        let metrics = &score["sets"]["cifar100-pictures"];
+        let (auroc, interval) = (metrics["AUROC"].as_f64().unwrap(), &metrics["interval"]);
+        assert!((0.0..=1.0).contains(&auroc), "{score}");
+        assert!(interval["lo"].as_f64().unwrap() <= auroc && auroc <= interval["hi"].as_f64().unwrap(), "{score}");
+    }
+    let page = fs::read_to_string(place.path("ood/report.html")).unwrap();
+    assert!(page.contains("Controls") && page.contains("<svg") && !page.contains("WARNING"), "{page}");
+    assert!(fs::read_to_string(place.path("ood/ood.csv")).unwrap().starts_with("score,set,FPR@95 (OoD caught)"));
+    let scores = fs::read(place.path("ood/scores/id.safetensors")).unwrap();
+    assert!(String::from_utf8_lossy(&scores).contains("variance/layer1.0.conv1"));
+}
+
+/// The same command gives the same document, but for the time it took.
+#[test]
+fn the_same_command_gives_the_same_numbers() {
+    let place = Place::new();
+    let pictures = fixture("cifar100-pictures");
+    let numbers = || {
+        let more = ["--ood", pictures.to_str().unwrap(), "--json", "--forward-only", "--draw", "1", "--limit", "20"];
+        let said = ood(&place, &fixture("cifar100-small"), &more).ends(0);
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(document["u"], "draw 1");
+        document["scores"].clone()
+    };
+    assert_eq!(numbers(), numbers());
+}
+
+/// The arrays that a benchmark leaves are the input of one without a model, and give the same numbers.
+#[test]
+fn arrays_give_the_scores_of_the_model_they_came_from() {
+    let place = Place::new();
+    let pictures = fixture("cifar100-pictures");
+    let more = ["--ood", pictures.to_str().unwrap(), "--json", "--forward-only"];
+    let of_model: serde_json::Value =
+        serde_json::from_str(&ood(&place, &fixture("cifar100-small"), &more).ends(0).out).unwrap();
+    let read = |set: &str| {
+        let all = tch::Tensor::read_safetensors(place.path(&format!("ood/scores/{set}.safetensors"))).unwrap();
+        move |name: &str| all.iter().find(|(found, _)| found == name).unwrap().1.shallow_clone()
+    };
+    let (id, set) = (read("id"), read("cifar100-pictures"));
+    for (file, what) in [("l.safetensors", "logits"), ("f.safetensors", "features")] {
+        tch::Tensor::write_safetensors(&[("id", id(what)), ("pictures", set(what))], place.path(file)).unwrap();
+    }
+    let words = ["ood", "--logits", "l.safetensors", "--features", "f.safetensors", "--ood", "pictures", "--json"];
+    let said = place.fidgp(&[words.as_slice(), &["--batch", "7"]].concat()).ends(0).says(&["no tensor `fit`"]);
+    let of_arrays: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let auroc = |document: &serde_json::Value, score: &str, set: &str| {
+        let scores = document["scores"].as_array().unwrap().clone();
+        scores.iter().find(|own| own["name"] == score).unwrap()["sets"][set]["AUROC"].as_f64().unwrap()
+    };
+    for score in ["msp", "energy", "gradnorm"] {
+        let (a, b) = (auroc(&of_model, score, "cifar100-pictures"), auroc(&of_arrays, score, "pictures"));
+        assert!((a - b).abs() < 0.01, "{score}: {a} {b}"); // one pair of 256 may change sides by rounding
+    }
+    place
+        .fidgp(&["ood", "--logits", "l.safetensors", "--ood", "svhn"])
+        .ends(1)
+        .says(&["l.safetensors", "`svhn` is missing"]);
+    place.fidgp(&["ood", "--features", "f.safetensors", "--ood", "svhn"]).ends(2).says(&["--logits"]);
+}
+
+/// An ID set whose two halves, as the fixed split cuts them, are noise and flat colour.
+fn two_populations(place: &Place) {
+    let real = fixture("cifar100-small/cifar-100-binary");
+    let folder = place.path("data/cifar-100-binary");
+    fs::create_dir_all(&folder).unwrap();
+    for file in ["train.bin", "fine_label_names.txt"] {
+        fs::copy(real.join(file), folder.join(file)).unwrap();
+    }
+    let mut rows = vec![Vec::new(); 60];
+    for (place, row) in split::epoch_order(60, 2, 0).into_iter().enumerate() {
+        let pixel = |i: usize| if place < 30 { (i * 97 % 251) as u8 } else { 128 };
+        rows[row] = [0, 0].into_iter().chain((0..3072).map(|i| pixel(i * (row + 1)))).collect();
+    }
+    fs::write(folder.join("test.bin"), rows.concat()).unwrap();
+}
+
+#[test]
+fn a_failed_control_refuses_the_table() {
+    let place = Place::new();
+    two_populations(&place);
+    let pictures = fixture("cifar100-pictures");
+    let more = ["--ood", pictures.to_str().unwrap(), "--forward-only"];
+    let said = ood(&place, &place.path("data"), &more).ends(1);
+    let said =
+        said.says(&["no table: a control failed", "two halves of the ID set", "FAILED", "--unsafe-skip-controls"]);
+    assert!(said.out.is_empty() && !place.path("ood").exists(), "{said:?}");
+    let more = [more.as_slice(), &["--unsafe-skip-controls"]].concat();
+    let said = ood(&place, &place.path("data"), &more).ends(0);
+    assert!(said.out.starts_with("WARNING"), "{}", said.out);
+    assert!(
+        fs::read_to_string(place.path("ood/report.html"))
+            .unwrap()
+            .contains("WARNING: controls failed and were skipped")
+    );
+    assert_eq!(json(&place.path("ood/ood.json"))["controls_skipped"], true);
+}
+
+#[test]
+fn what_cannot_be_meant_is_said() {
+    let place = Place::new();
+    let data = fixture("cifar100-small");
+    for (more, named) in [
+        (["--ood", "svhn", "--choose-on", "svhn"].as_slice(), "must not be reported on it"),
+        (&["--ood", "cifar100"], "is the ID set itself"),
+        (&["--ood", "noise,noise"], "is named twice"),
+        (&["--ood", "nowhere"], "neither a known set nor a folder of pictures"),
+        (&["--ood", "svhn", "--near", "mnist"], "is not among the --ood sets"),
+        (&[], "--ood"),
+    ] {
+        ood(&place, &data, more).ends(2).says(&[named]);
+    }
+    let pictures = fixture("cifar100-pictures");
+    let model = trained().to_str().unwrap();
+    let data = data.to_str().unwrap();
+    let words = ["ood", model, "--ood", pictures.to_str().unwrap(), "--data", data, "--device", "cpu", "--draws", "1"];
+    place.fidgp(&words).ends(2).says(&["--draws 1", "at least 2"]);
+    ood(&place, Path::new(data), &["--ood", "svhn"]).ends(1).says(&["svhn"]); // known, but not there
+    place.train(&[]).ends(0);
+    place.fidgp(&["ood", "run", "--ood", "svhn", "--data", data]).ends(2).says(&["regression"]);
+}

@@ -1,0 +1,436 @@
+//! The benchmark, in the order that keeps it honest: fit on ID train, score ID, controls, then everything else.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fidgp::Key;
+use fidgp_data::{Part, catalogue, split};
+use fidgp_metrics::OodScores;
+use fidgp_zoo::baseline::activation::Head;
+use tch::{Device, Kind, Tensor};
+
+use super::combine::Combined;
+use super::controls::{self, Control};
+use super::observe::{Inducing, ModelObserver, Observe, Observed, OneU};
+use super::scorer::{Columns, Scorer};
+use super::sets::{self, Cut, MIXED, NOISE, PixelSet};
+use super::table::{self, CHOSEN, choose, fixed_recipes, headline};
+use crate::config::DataConfig;
+use crate::error::{LabError, Result};
+use crate::predict::Predictor;
+use crate::record::{Group, Hardware, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
+use crate::train::checkpoint;
+
+/// AUROC of one number of the raw pixels from which on a pair counts as trivially separable.
+const TRIVIAL: f64 = 0.95;
+/// One in so many ID test images is used for choosing, and not in the table.
+const CHOOSING: usize = 10;
+
+/// What is compared, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The model, for the record.
+    pub model: String,
+    /// The ID set; the model's own where none is given.
+    pub id: Option<String>,
+    /// The OoD sets.
+    pub ood: Vec<String>,
+    /// Sets among them that count as near, beside CIFAR's sibling.
+    pub near: Vec<String>,
+    /// Sets that recipes are chosen on.
+    pub choose_on: Vec<String>,
+    /// Folder of the data sets.
+    pub root: PathBuf,
+    /// Which U.
+    pub u: OneU,
+    /// Draws of the mutual information.
+    pub draws: u64,
+    /// Whether a backward pass is made, for the residuals.
+    pub gradients: bool,
+    /// Most images of a set.
+    pub limit: usize,
+    /// ID training images to fit on.
+    pub fit: usize,
+    /// Images in a batch.
+    pub batch: usize,
+    /// Seed of subsets and bootstrap.
+    pub seed: u64,
+    /// Go on when a control fails, with a warning in everything that is written.
+    pub skip_controls: bool,
+    /// The command line.
+    pub command: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Benchmark {
+    /// The document.
+    pub document: OodDocument,
+    /// Scores of the ID images in the table.
+    pub id: Columns,
+    /// Scores of the OoD sets, by name.
+    pub ood: Vec<(String, Columns)>,
+    arrays: Vec<(String, Vec<(String, Tensor)>)>,
+}
+
+impl Benchmark {
+    /// Writes every set's scores, logits and features as `scores/<set>.safetensors`.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn write_arrays(&self, out: &Path) -> Result<()> {
+        for (name, tensors) in &self.arrays {
+            let path = out.join("scores").join(format!("{name}.safetensors"));
+            checkpoint::write(&path, tensors, ("ood", format!("{name}: high = out of distribution")))?;
+        }
+        Ok(())
+    }
+}
+
+/// A set with its scores.
+struct Scored {
+    columns: Columns,
+    logits: Tensor,
+    features: Option<Tensor>,
+}
+
+/// The observer, what was fitted, and the fixed recipes.
+pub(super) struct Pipeline<'a> {
+    pub observer: &'a dyn Observe,
+    pub scorer: Scorer,
+    pub recipes: Vec<(String, Combined)>,
+    /// The layers of each family, in the order of the network.
+    pub families: Vec<(String, Vec<String>)>,
+    /// Scores of the ID training rows.
+    pub fit: Columns,
+}
+
+impl Pipeline<'_> {
+    fn score(&self, inputs: &Tensor, batch: usize) -> Result<Scored> {
+        let (mut columns, mut logits, mut features) = (Columns::new(), Vec::new(), Vec::new());
+        for part in inputs.split(batch as i64, 0) {
+            let seen = self.observer.observe(&part)?;
+            for (name, values) in self.scorer.score(&seen)? {
+                columns.entry(name).or_default().extend(values);
+            }
+            logits.push(seen.logits.to_kind(Kind::Float));
+            features.extend(seen.features.map(|features| features.to_kind(Kind::Float)));
+        }
+        for (name, made) in &self.recipes {
+            let score = made.score(&columns)?;
+            columns.insert(name.clone(), score);
+        }
+        let features = (features.len() == logits.len()).then(|| Tensor::cat(&features, 0));
+        Ok(Scored { columns, logits: Tensor::cat(&logits, 0), features })
+    }
+}
+
+/// A set ready to be scored: one row of inputs for each example.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    pub name: String,
+    pub rows: Tensor,
+    pub labels: Vec<i64>,
+}
+
+/// Everything that is compared.
+#[derive(Debug)]
+pub(super) struct Compared {
+    pub id: Inputs,
+    pub validation: Vec<Inputs>,
+    pub ood: Vec<(OodSetRecord, Tensor)>,
+    pub fit_images: usize,
+    pub method: String,
+    pub gpu: Option<String>,
+}
+
+/// Benchmarks a model; `say` hears about the progress.
+///
+/// # Errors
+/// When a set cannot be read or scored, or, with [`LabError::Refused`], when a control fails.
+pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Benchmark> {
+    let started = Instant::now();
+    let view = predictor.view.ok_or_else(|| LabError::config("MODEL", "is a regression; it takes no images"))?;
+    let id_name = id_name(predictor, settings)?;
+    check_names(settings, &id_name)?;
+    let cut = Cut { limit: settings.limit, seed: settings.seed };
+    let whole = if catalogue::find(&id_name).is_ok() { usize::MAX } else { settings.fit };
+    let train = sets::read(&settings.root, &id_name, Part::Train, view, Cut { limit: whole, ..cut })?;
+    let id = sets::read(&settings.root, &id_name, Part::Test, view, cut)?;
+    check_labels(predictor, &train)?;
+    check_labels(predictor, &id)?;
+    let moments = sets::pixel_moments(&id.pixels)?;
+    let (mut ood, mut validation) = (Vec::new(), Vec::new());
+    for name in &settings.ood {
+        let set = sets::read(&settings.root, name, Part::Test, view, cut)?;
+        let group = group(&id_name, &set.name, &settings.near);
+        ood.push((set_record(&set, &id, &train, &moments, group)?, set.pixels));
+    }
+    for name in &settings.choose_on {
+        let set = validation_set(name, &train, settings, view)?;
+        validation.push(Inputs { name: set.name, rows: set.pixels, labels: Vec::new() });
+    }
+    let observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
+    let fit = some_of(&train, settings.fit, settings.seed);
+    let pipeline = fitted(&observer, &fit.pixels, &fit.labels, (observer.head(), &observer.inducing), settings)?;
+    let gpu = if predictor.model.store.device().is_cuda() { crate::device::gpu_name() } else { None };
+    let compared = Compared {
+        id: Inputs { name: id_name, rows: id.pixels, labels: id.labels },
+        validation,
+        ood,
+        fit_images: fit.pixels.size()[0] as usize,
+        method: predictor.config.method.name().to_owned(),
+        gpu,
+    };
+    compare(&pipeline, compared, settings, started, say)
+}
+
+/// Scores the ID set, runs the controls, chooses, and only then scores what is reported.
+pub(super) fn compare(
+    pipeline: &Pipeline,
+    compared: Compared,
+    settings: &Settings,
+    started: Instant,
+    say: &mut dyn FnMut(&str),
+) -> Result<Benchmark> {
+    let Compared { id, validation, ood, fit_images, method, gpu } = compared;
+    say(&format!("fitted on {fit_images} ID training examples"));
+    for what in &pipeline.scorer.left_out {
+        say(&format!("left out: {what}"));
+    }
+    let mut scored = pipeline.score(&id.rows, settings.batch)?;
+    say(&format!("scored {}: {} examples", id.name, id.rows.size()[0]));
+    let again = |inputs: &Tensor, batch: usize| Ok(pipeline.score(inputs, batch)?.columns);
+    let mut checked = controls::scored_again(&again, &id.rows, &scored.columns, settings.batch)?;
+    checked.push(controls::halves(&headline(&scored.columns)));
+    report(&checked, settings, say)?;
+
+    let id_rows = id.rows.size()[0] as usize;
+    let choosing: Vec<usize> =
+        if validation.is_empty() { Vec::new() } else { (0..id_rows).step_by(CHOOSING).collect() };
+    let mut chosen_on = Vec::new();
+    for set in &validation {
+        chosen_on.push((set.name.clone(), pipeline.score(&set.rows, settings.batch)?.columns));
+        say(&format!("scored {} for choosing: {} examples", set.name, set.rows.size()[0]));
+    }
+    let chosen = if chosen_on.is_empty() {
+        None
+    } else {
+        Some(choose(&pipeline.families, &pipeline.fit, &rows(&scored.columns, &choosing), &chosen_on)?)
+    };
+    let append = |columns: &mut Columns| -> Result<()> {
+        if let Some((_, made)) = &chosen {
+            let score = made.score(columns)?;
+            columns.insert(CHOSEN.to_owned(), score);
+        }
+        Ok(())
+    };
+    append(&mut scored.columns)?;
+    if let Some(values) = scored.columns.get(CHOSEN) {
+        let mut halves = controls::halves(&Columns::from([(CHOSEN.to_owned(), values.clone())]));
+        halves.name += ", the chosen score";
+        checked.push(halves);
+        report(&checked, settings, &mut |_| {})?;
+    }
+    let shown: Vec<usize> = (0..id_rows).filter(|row| choosing.binary_search(row).is_err()).collect();
+    let id_columns = headline(&rows(&scored.columns, &shown));
+    let mut arrays = vec![("id".to_owned(), tensors(&scored))];
+    let mut table_sets = Vec::new();
+    for (set, inputs) in ood {
+        let mut own = pipeline.score(&inputs, settings.batch)?;
+        append(&mut own.columns)?;
+        say(&format!("scored {}: {} examples", set.name, set.images));
+        arrays.push((set.name.clone(), tensors(&own)));
+        table_sets.push((set, headline(&own.columns)));
+    }
+    let document = OodDocument {
+        schema: OOD_SCHEMA,
+        model: settings.model.clone(),
+        method,
+        id: id.name,
+        id_images: shown.len(),
+        fit_images,
+        accuracy: accuracy(&scored.logits, &id.labels, &shown),
+        u: match settings.u {
+            OneU::Mean => "mean".to_owned(),
+            OneU::Draw(k) => format!("draw {k}"),
+        },
+        draws: settings.draws,
+        seed: settings.seed,
+        commit: commit(),
+        hardware: Hardware::detect(gpu, crate::device::ENGINE),
+        command: settings.command.clone(),
+        controls_skipped: settings.skip_controls,
+        controls: checked,
+        scores: table::table(&id_columns, &table_sets, settings.seed)?,
+        sets: table_sets.iter().map(|(set, _)| set.clone()).collect(),
+        chosen: chosen.map(|(chosen, _)| chosen),
+        left_out: pipeline.scorer.left_out.clone(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    let ood = table_sets.into_iter().map(|(set, columns)| (set.name, columns)).collect();
+    Ok(Benchmark { document, id: id_columns, ood, arrays })
+}
+
+/// Fits everything on ID training rows.
+pub(super) fn fitted<'a>(
+    observer: &'a dyn Observe,
+    rows: &Tensor,
+    labels: &[i64],
+    (head, inducing): (Option<Head>, &[Inducing]),
+    settings: &Settings,
+) -> Result<Pipeline<'a>> {
+    let batches = rows.split(settings.batch as i64, 0);
+    let first = observer.observe(&batches[0])?;
+    let mut parts = Vec::new();
+    for batch in &batches {
+        parts.push(Observed { products: Vec::new(), ..observer.observe(batch)? });
+    }
+    let seen = Observed::join(&parts);
+    let scorer = Scorer::fit(&seen, &first, labels, (head, inducing), Key::new(settings.seed))?;
+    let families = scorer.families(&seen);
+    let fit = scorer.score(&seen)?;
+    let recipes = fixed_recipes(&families)
+        .into_iter()
+        .map(|(name, recipe)| Ok((name, Combined::fit(&recipe, &families, &fit)?)))
+        .collect::<Result<_>>()?;
+    Ok(Pipeline { observer, scorer, recipes, families, fit })
+}
+
+/// Says how the controls ended, and refuses to go on when one failed.
+fn report(checked: &[Control], settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+    for control in checked {
+        say(&format!("control: {control}"));
+    }
+    let said = |control: &Control| {
+        let small = control.worst_score == "mutual-information";
+        let hint =
+            if small { " (the draws differ by little more than rounding: leave it out with --draws 0)" } else { "" };
+        format!("{control}{hint}")
+    };
+    let failed: Vec<String> = checked.iter().filter(|control| !control.passed).map(said).collect();
+    if failed.is_empty() || settings.skip_controls { Ok(()) } else { Err(LabError::Refused { why: failed.join("; ") }) }
+}
+
+fn id_name(predictor: &Predictor, settings: &Settings) -> Result<String> {
+    match (&settings.id, &predictor.config.data) {
+        (Some(name), _) | (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
+        (None, DataConfig::Folder(folder)) => Ok(settings.root.join(&folder.path).display().to_string()),
+        _ => Err(LabError::config("--id", "is missing: say which set the model was trained on")),
+    }
+}
+
+pub(super) fn check_names(settings: &Settings, id: &str) -> Result<()> {
+    if settings.ood.is_empty() {
+        return Err(LabError::config("--ood", "is empty: name at least one set, such as --ood cifar10,svhn"));
+    }
+    if let Some(name) = settings.choose_on.iter().find(|name| settings.ood.contains(name)) {
+        let why = "is also in --ood: what is chosen on a set must not be reported on it; take it out of one of them";
+        return Err(LabError::config(format!("--choose-on {name}"), why));
+    }
+    if let Some(name) = settings.ood.iter().chain(&settings.choose_on).find(|name| *name == id) {
+        return Err(LabError::config(
+            format!("--ood {name}"),
+            "is the ID set itself; the controls compare it with itself",
+        ));
+    }
+    let twice = settings.ood.iter().enumerate().find(|(i, name)| settings.ood[..*i].contains(name));
+    if let Some((_, name)) = twice {
+        return Err(LabError::config(format!("--ood {name}"), "is named twice"));
+    }
+    match settings.near.iter().find(|name| !settings.ood.contains(name)) {
+        Some(name) => Err(LabError::config(format!("--near {name}"), "is not among the --ood sets")),
+        None => Ok(()),
+    }
+}
+
+fn check_labels(predictor: &Predictor, set: &PixelSet) -> Result<()> {
+    let classes = predictor.classes.len() as i64;
+    match set.labels.iter().find(|&&label| label >= classes) {
+        Some(label) => {
+            let why = format!("has class {label}, the model has {classes} classes: it was trained on another set");
+            Err(LabError::config(format!("--id {}", set.name), why))
+        }
+        None => Ok(()),
+    }
+}
+
+fn validation_set(name: &str, train: &PixelSet, settings: &Settings, view: crate::source::View) -> Result<PixelSet> {
+    let count = settings.limit.min(train.labels.len()).min(2000);
+    match name {
+        NOISE => Ok(sets::noise(&some_of(train, 1000, settings.seed).pixels, count as i64, settings.seed)),
+        MIXED => Ok(sets::mixed(train, count, settings.seed)),
+        _ => sets::read(&settings.root, name, Part::Test, view, Cut { limit: settings.limit, seed: settings.seed }),
+    }
+}
+
+fn some_of(set: &PixelSet, count: usize, seed: u64) -> PixelSet {
+    let n = set.pixels.size()[0] as usize;
+    let mut rows = split::epoch_order(n, seed, 0);
+    rows.truncate(count);
+    let index: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
+    PixelSet {
+        name: set.name.clone(),
+        pixels: set.pixels.index_select(0, &Tensor::from_slice(&index)),
+        labels: rows.iter().filter_map(|&row| set.labels.get(row).copied()).collect(),
+        native: set.native.clone(),
+    }
+}
+
+/// CIFAR-10 and CIFAR-100 are near each other, and so is what the user says.
+pub(super) fn group(id: &str, name: &str, near: &[String]) -> Group {
+    let sibling = matches!((id, name), ("cifar10", "cifar100") | ("cifar100", "cifar10"));
+    let said = near.iter().any(|said| said == name || Path::new(said).file_name().is_some_and(|file| file == name));
+    if sibling || said { Group::NearOod } else { Group::FarOod }
+}
+
+fn set_record(
+    set: &PixelSet,
+    id: &PixelSet,
+    train: &PixelSet,
+    (mean, sd): &(Vec<f64>, Vec<f64>),
+    group: Group,
+) -> Result<OodSetRecord> {
+    let (own_mean, own_sd) = sets::pixel_moments(&set.pixels)?;
+    let either =
+        |id: &[f64], ood: &[f64]| OodScores::new(id, ood).map(|scores| scores.auroc().max(1.0 - scores.auroc()));
+    let (pixel_mean_auroc, pixel_sd_auroc) = (either(mean, &own_mean)?, either(sd, &own_sd)?);
+    let mut trivial = Vec::new();
+    for (what, auroc) in [("mean pixel", pixel_mean_auroc), ("deviation of the pixels", pixel_sd_auroc)] {
+        if auroc >= TRIVIAL {
+            trivial.push(format!("the {what} alone has AUROC {:.1}", 100.0 * auroc));
+        }
+    }
+    if set.native != id.native {
+        trivial.push(format!("comes as {}, the ID set as {}", set.native, id.native));
+    }
+    Ok(OodSetRecord {
+        name: set.name.clone(),
+        group,
+        images: set.pixels.size()[0] as usize,
+        native: set.native.clone(),
+        duplicates: sets::duplicates(&train.pixels, &set.pixels)?,
+        pixel_mean_auroc,
+        pixel_sd_auroc,
+        trivial,
+    })
+}
+
+fn rows(columns: &Columns, rows: &[usize]) -> Columns {
+    columns.iter().map(|(name, values)| (name.clone(), rows.iter().map(|&row| values[row]).collect())).collect()
+}
+
+fn accuracy(logits: &Tensor, labels: &[i64], shown: &[usize]) -> Option<f64> {
+    if labels.len() != logits.size()[0] as usize || shown.is_empty() {
+        return None;
+    }
+    let said = Vec::<i64>::try_from(logits.argmax(-1, false).to_device(Device::Cpu)).ok()?;
+    let right = shown.iter().filter(|&&row| said[row] == labels[row]).count();
+    Some(right as f64 / shown.len() as f64)
+}
+
+fn tensors(scored: &Scored) -> Vec<(String, Tensor)> {
+    let columns = scored.columns.iter().map(|(name, values)| (name.clone(), Tensor::from_slice(values)));
+    let features = scored.features.iter().map(|features| ("features".to_owned(), features.shallow_clone()));
+    columns.chain([("logits".to_owned(), scored.logits.shallow_clone())]).chain(features).collect()
+}

@@ -1,0 +1,314 @@
+//! What one model with one U says about images: logits, features, and per layer what the scores need.
+//!
+//! Evaluation-mode BatchNorm, the model's own normalisation, pseudo-labels, and the *sum* of the losses: each image's
+//! gradient is its own, whatever else is in the batch.
+
+use fidgp::Key;
+use fidgp::layer::{Conv2dConfig, Factors, Mode, Pass, Taps};
+use fidgp::linalg::Check;
+use fidgp::ood::{Tap, log_unexplained, mean_patch, pooled_product};
+use fidgp::prior::PriorFactors;
+use fidgp::weight::InducingWeight;
+use fidgp_zoo::Operation;
+use fidgp_zoo::baseline::activation::Head;
+use tch::{Device, Kind, Tensor};
+
+use crate::error::{LabError, Result};
+use crate::model::Model;
+use crate::predict::Predictor;
+
+/// Where the penultimate features are tapped.
+const FEATURES: &str = "features";
+/// A pooled input with fewer channels than this has no subspace worth the name.
+const FEWEST_CHANNELS: i64 = 8;
+
+/// Rows to quantities; each row's must not depend on the other rows.
+pub trait Observe {
+    /// # Errors
+    /// When the inputs do not fit.
+    fn observe(&self, inputs: &Tensor) -> Result<Observed>;
+}
+
+/// What is known about each row of a batch. In f64 on the CPU, but for the products.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// `[N, K]`
+    pub logits: Tensor,
+    /// Penultimate features, where there are any. `[N, n]`
+    pub features: Option<Tensor>,
+    /// Total entropy and mutual information over K draws. `[N]`, `[N]`
+    pub draws: Option<(Tensor, Tensor)>,
+    /// Spatial mean of the input of every 3×3 convolution. `[N, C]` each
+    pub pooled: Vec<(String, Tensor)>,
+    /// `ln` of the share of each Bayesian layer's mean patch that its inducing columns leave. `[N]` each
+    pub unexplained: Vec<(String, Tensor)>,
+    /// `q = T_rowᵀ Σ_hw h·g` of each Bayesian layer. `[N, R]` each
+    pub rows: Vec<(String, Tensor)>,
+    /// `h ⊙ g` of each Bayesian layer, flattened, for the released code's score. `[N, ..]` each
+    pub products: Vec<(String, Tensor)>,
+}
+
+impl Observed {
+    /// Batches one after the other; products are left out, they are large.
+    pub fn join(parts: &[Self]) -> Self {
+        let cat = |of: &dyn Fn(&Self) -> Tensor| Tensor::cat(&parts.iter().map(of).collect::<Vec<_>>(), 0);
+        let named = |of: fn(&Self) -> &Vec<(String, Tensor)>| -> Vec<(String, Tensor)> {
+            let names = parts.first().map(|part| of(part).iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+            let names = names.unwrap_or_default().into_iter().enumerate();
+            names.map(|(i, name)| (name, cat(&|part| of(part)[i].1.shallow_clone()))).collect()
+        };
+        let all = |has: fn(&Self) -> bool| !parts.is_empty() && parts.iter().all(has);
+        let none = || Tensor::zeros([0], (Kind::Double, Device::Cpu));
+        let share = |t: Option<&Tensor>| t.map_or_else(none, Tensor::shallow_clone);
+        Self {
+            logits: cat(&|part| part.logits.shallow_clone()),
+            features: all(|part| part.features.is_some()).then(|| cat(&|part| share(part.features.as_ref()))),
+            draws: all(|part| part.draws.is_some()).then(|| {
+                let of = |part: &Self| part.draws.as_ref().map(|(a, b)| (a.shallow_clone(), b.shallow_clone()));
+                (cat(&|part| share(of(part).map(|d| d.0).as_ref())), cat(&|part| share(of(part).map(|d| d.1).as_ref())))
+            }),
+            pooled: named(|part| &part.pooled),
+            unexplained: named(|part| &part.unexplained),
+            rows: named(|part| &part.rows),
+            products: Vec::new(),
+        }
+    }
+}
+
+/// A Bayesian layer at the U that is used for every set.
+#[derive(Debug)]
+pub struct Inducing {
+    /// The layer's name.
+    pub name: String,
+    /// U. `[R, C]`
+    pub u: Tensor,
+    conv: Option<Conv2dConfig>,
+    factors: PriorFactors,
+    t_row: Tensor,
+}
+
+/// A model with one U.
+#[derive(Debug)]
+pub struct ModelObserver<'a> {
+    model: &'a Model,
+    pass: Pass,
+    weights: Vec<Tensor>,
+    /// The Bayesian layers.
+    pub inducing: Vec<Inducing>,
+    head: Option<Head>,
+    pooled: Vec<String>,
+    gradients: bool,
+    draws: Vec<Vec<Tensor>>,
+}
+
+/// Which U.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneU {
+    /// The centre of q(U).
+    Mean,
+    /// The draw of this number.
+    Draw(u64),
+}
+
+impl<'a> ModelObserver<'a> {
+    /// Fixes U, once; `draws` more passes give the total entropy and the mutual information (none for 0), `gradients` a
+    /// backward pass for the residuals.
+    ///
+    /// # Errors
+    /// When the model is no classifier of images, or a covariance cannot be factorised.
+    pub fn new(predictor: &'a Predictor, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
+        let model = &predictor.model;
+        if predictor.view.is_none() || model.normalisation.is_none() {
+            return Err(LabError::config(
+                "MODEL",
+                "is a regression; out-of-distribution scores need a classifier of images",
+            ));
+        }
+        if draws == 1 {
+            let why = "has no mutual information: take at least 2 draws, or 0 to leave it out";
+            return Err(LabError::config("--draws 1", why));
+        }
+        tch::no_grad(|| {
+            let weights = model.network.inducing();
+            let factors = Factors::of(&weights, Check::Now)?;
+            let key = Key::new(predictor.config.seed).fold("predict");
+            let pass = Pass::mean(&weights, &factors, Mode::Eval)?;
+            let mut drawn = Vec::new();
+            let mut inducing = Vec::new();
+            for weight in &weights {
+                let own = factors.get(&weight.name)?;
+                let (w, v) = at(weight, &own, u, key)?;
+                drawn.push((weight.name.clone(), w));
+                inducing.push(Inducing {
+                    name: weight.name.clone(),
+                    u: own.unwhiten(&v),
+                    conv: convolution(model, &weight.name),
+                    t_row: own.t_row().to_kind(Kind::Double),
+                    factors: in_f64(own),
+                });
+            }
+            drawn.sort_by(|a, b| a.0.cmp(&b.0)); // the order of a pass's weights
+            let head = head(model, &drawn);
+            let weights_of = |k: u64| -> Result<Vec<Tensor>> {
+                let pass = Pass::draw(&weights, &factors, Mode::Eval, key.at(k))?;
+                Ok(pass.weights().collect())
+            };
+            let draws = if weights.is_empty() { 0 } else { draws };
+            Ok(Self {
+                model,
+                pass,
+                weights: drawn.into_iter().map(|(_, w)| w).collect(),
+                inducing,
+                head,
+                pooled: pooled_layers(model),
+                gradients: gradients && !weights.is_empty(),
+                draws: (0..draws).map(weights_of).collect::<Result<_>>()?,
+            })
+        })
+    }
+
+    /// The last layer, at the same U; none where it is no linear one.
+    pub fn head(&self) -> Option<Head> {
+        let share = |head: &Head| Head { weight: head.weight.shallow_clone(), bias: head.bias.shallow_clone() };
+        self.head.as_ref().map(share)
+    }
+
+    fn forward(&self, x: &Tensor, weights: &[Tensor], taps: Taps) -> Result<(Tensor, Pass)> {
+        let mut pass = self.pass.with_weights(weights).with_taps(taps);
+        let logits = self.model.network.forward(x, &mut pass)?;
+        Ok((logits, pass))
+    }
+
+    /// Gradients of the summed loss at the outputs of the Bayesian layers.
+    fn taps(&self, logits: &Tensor, pass: &Pass) -> Result<Vec<Tap>> {
+        let outputs: Vec<Tensor> =
+            self.inducing.iter().filter_map(|layer| Some(pass.taps.feature(&layer.name)?.shallow_clone())).collect();
+        // In f64: where the network is sure, p − 1 has no digits left in f32.
+        let loss = -logits.log_softmax(-1, Kind::Double).amax([-1_i64].as_slice(), false).sum(Kind::Double);
+        let gradients = Tensor::f_run_backward(&[loss], &outputs, false, false)?;
+        let tap = |(output, gradient): (Tensor, Tensor)| Tap { feature: output.detach(), gradient };
+        Ok(outputs.into_iter().zip(gradients).map(tap).collect())
+    }
+
+    fn entropies(&self, x: &Tensor) -> Result<Option<(Tensor, Tensor)>> {
+        if self.draws.is_empty() {
+            return Ok(None);
+        }
+        let (mut mean, mut aleatoric) = (Tensor::from(0.0_f64), Tensor::from(0.0_f64));
+        for weights in &self.draws {
+            let (logits, _) = self.forward(x, weights, Taps::default())?;
+            let log_p = logits.log_softmax(-1, Kind::Double);
+            let p = log_p.exp();
+            aleatoric = &aleatoric - (&p * log_p).sum_dim_intlist(-1, false, Kind::Double);
+            mean = &mean + p;
+        }
+        let k = self.draws.len() as f64;
+        let mean = mean / k;
+        let total = -(&mean * mean.clamp_min(1e-300).log()).sum_dim_intlist(-1, false, Kind::Double);
+        Ok(Some((plain(&total), plain(&(total - aleatoric / k)))))
+    }
+}
+
+impl Observe for ModelObserver<'_> {
+    fn observe(&self, pixels: &Tensor) -> Result<Observed> {
+        let Some(normalisation) = &self.model.normalisation else {
+            return Err(LabError::config("MODEL", "has no normalisation"));
+        };
+        let x = pixels.to_device(self.model.store.device()).to_kind(Kind::Float);
+        let x = tch::no_grad(|| normalisation.apply(&x)).detach();
+        let layers = self.inducing.iter().map(|layer| layer.name.as_str());
+        let wanted: Vec<&str> = layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES]).collect();
+        let ((logits, pass), taps) = if self.gradients {
+            let leaf = x.shallow_clone().set_requires_grad(true);
+            let (logits, pass) = self.forward(&leaf, &self.weights, Taps::on(&wanted))?;
+            let taps = self.taps(&logits, &pass)?;
+            ((logits, pass), taps)
+        } else {
+            (tch::no_grad(|| self.forward(&x, &self.weights, Taps::on(&wanted)))?, Vec::new())
+        };
+        tch::no_grad(|| {
+            let mut seen = Observed {
+                logits: plain(&logits),
+                features: pass.taps.feature(FEATURES).map(plain),
+                draws: self.entropies(&x)?,
+                ..Observed::default()
+            };
+            for name in &self.pooled {
+                if let Some(input) = pass.taps.input(name) {
+                    seen.pooled
+                        .push((name.clone(), plain(&input.mean_dim([2_i64, 3].as_slice(), false, input.kind()))));
+                }
+            }
+            for layer in &self.inducing {
+                if let Some(input) = pass.taps.input(&layer.name) {
+                    seen.unexplained.push((layer.name.clone(), plain(&layer.unexplained(input)?)));
+                }
+            }
+            for (layer, tap) in self.inducing.iter().zip(taps) {
+                let q = pooled_product(&tap)?.matmul(&layer.t_row);
+                seen.rows.push((layer.name.clone(), plain(&q)));
+                seen.products.push((layer.name.clone(), tap.product()?));
+            }
+            Ok(seen)
+        })
+    }
+}
+
+impl Inducing {
+    fn unexplained(&self, input: &Tensor) -> Result<Tensor> {
+        let x = match &self.conv {
+            Some(conv) => mean_patch(&input.detach(), conv)?,
+            None => input.detach().to_kind(Kind::Double),
+        };
+        Ok(log_unexplained(&self.factors, &x))
+    }
+}
+
+/// In f64 on the CPU, without history.
+fn plain(tensor: &Tensor) -> Tensor {
+    tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double)
+}
+
+fn in_f64(mut factors: PriorFactors) -> PriorFactors {
+    factors.a_col = factors.a_col.to_kind(Kind::Double);
+    factors
+}
+
+/// The weight and V at the U that was asked for.
+fn at(weight: &InducingWeight, prior: &PriorFactors, u: OneU, key: Key) -> Result<(Tensor, Tensor)> {
+    let OneU::Draw(k) = u else { return Ok((weight.mean(prior), weight.posterior.centre(prior))) };
+    let noise = weight.noise(key.at(k), false);
+    let v = weight.posterior.draw(prior, &noise.inducing).whitened;
+    Ok((weight.draw(prior, &noise)?.0.matrix(), v))
+}
+
+fn convolution(model: &Model, name: &str) -> Option<Conv2dConfig> {
+    model.geometry.iter().find(|layer| layer.name == name).and_then(|layer| match layer.operation {
+        Operation::Conv(conv) => Some(conv),
+        _ => None,
+    })
+}
+
+/// Convolutions of more than one pixel on enough channels, in the order of the network.
+fn pooled_layers(model: &Model) -> Vec<String> {
+    let fits = |name: &str| {
+        convolution(model, name).is_some_and(|conv| conv.kernel[0] > 1 && conv.in_channels >= FEWEST_CHANNELS)
+    };
+    model.geometry.iter().filter(|layer| fits(&layer.name)).map(|layer| layer.name.clone()).collect()
+}
+
+/// The last layer, if it is a linear one with a bias.
+fn head(model: &Model, drawn: &[(String, Tensor)]) -> Option<Head> {
+    let slots = model.network.slots();
+    match slots.last()? {
+        fidgp::layer::Slot::Dense(dense) if dense.weight.dim() == 2 => {
+            Some(Head { weight: plain(&dense.weight), bias: plain(dense.bias.as_ref()?) })
+        }
+        fidgp::layer::Slot::Inducing(weight) => {
+            let (_, w) = drawn.iter().find(|(name, _)| *name == weight.name)?;
+            let inputs = w.size()[1] - 1;
+            Some(Head { weight: plain(&w.narrow(1, 0, inputs)), bias: plain(&w.select(1, inputs)) })
+        }
+        fidgp::layer::Slot::Dense(_) | fidgp::layer::Slot::Custom(_) => None,
+    }
+}

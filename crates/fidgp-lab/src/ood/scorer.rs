@@ -1,0 +1,213 @@
+//! From observations to scores. Everything that is fitted is fitted once, on ID training images.
+
+use std::collections::BTreeMap;
+
+use fidgp::Key;
+use fidgp::ood::{LeadingRows, ResidualHead, Ridge, Subspace};
+use fidgp_zoo::baseline::activation::{Head, grad_norm, react, scale};
+use fidgp_zoo::baseline::ddu::ClassGaussians;
+use fidgp_zoo::baseline::knn::Neighbours;
+use fidgp_zoo::baseline::logit_scores::{energy, entropy, generalised_entropy, max_logit, msp};
+use fidgp_zoo::baseline::mahalanobis::Mahalanobis;
+use fidgp_zoo::baseline::vim::Vim;
+use tch::{Device, Kind, Tensor};
+
+use super::observe::{Inducing, Observed};
+use crate::error::{LabError, Result};
+
+/// Scores by name, one number for each row, high = out of distribution. `variance/layer1.0.conv1` is one layer's.
+pub type Columns = BTreeMap<String, Vec<f64>>;
+
+/// Shares of the channels that count as the principal subspace of a layer's pooled input.
+pub const SUBSPACE_RANKS: [(&str, i64); 3] = [("subspace-8", 8), ("subspace-4", 4), ("subspace-2", 2)];
+/// Share of ID-train energy that the leading rows of U must explain.
+const ROW_ENERGY: f64 = 0.9;
+/// One neighbour in so many training images: the paper's 50 of CIFAR's 50,000. More than a class has images would measure the
+/// distance to *other* classes.
+const IMAGES_PER_NEIGHBOUR: i64 = 1000;
+/// Width of the released code's head.
+const COMPAT_HIDDEN: i64 = 128;
+/// Rows scored at once by the class Gaussians, whose memory is rows × classes × features.
+const DDU_ROWS: i64 = 200;
+
+/// Everything fitted.
+#[derive(Debug, Default)]
+pub struct Scorer {
+    head: Option<Head>,
+    clip: f64,
+    mahalanobis: Option<Mahalanobis>,
+    gaussians: Option<ClassGaussians>,
+    neighbours: Option<Neighbours>,
+    vim: Option<Vim>,
+    subspaces: Vec<(String, Subspace)>,
+    leading: Vec<LeadingRows>,
+    compat: Vec<(ResidualHead, Subspace)>,
+    /// What could not be fitted, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Scorer {
+    /// Fits on observations of ID training images with their labels; `first` is a batch of them with its products, on which
+    /// the released code's head gets its one step.
+    ///
+    /// # Errors
+    /// When a decomposition fails.
+    pub fn fit(
+        seen: &Observed,
+        first: &Observed,
+        labels: &[i64],
+        (head, inducing): (Option<Head>, &[Inducing]),
+        key: Key,
+    ) -> Result<Self> {
+        let mut left_out = Vec::new();
+        let features = seen.features.as_ref();
+        let labelled = features.filter(|_| !labels.is_empty());
+        let mahalanobis = labelled.map(|features| quietly(|| Mahalanobis::fit(features, labels)));
+        let gaussians = labelled.map(|features| quietly(|| ClassGaussians::fit(features, labels)));
+        let neighbours = features.map(|features| Neighbours::fit(features, features.size()[0] / IMAGES_PER_NEIGHBOUR));
+        let vim = features.zip(head.as_ref()).map(|(features, head)| Vim::fit(features, &head.weight, &head.bias));
+        left_out.extend(why_not("mahalanobis", mahalanobis.as_ref()));
+        left_out.extend(why_not("ddu", gaussians.as_ref()));
+        left_out.extend(why_not("vim", vim.as_ref()));
+        let subspaces = seen.pooled.iter().flat_map(|(layer, pooled)| {
+            let ranks = SUBSPACE_RANKS.iter();
+            ranks.map(move |(family, part)| Ok((format!("{family}/{layer}"), leading_subspace(pooled, *part)?)))
+        });
+        let leading = inducing.iter().zip(&seen.rows).map(|(layer, (_, q))| {
+            Ok(LeadingRows::fit(&layer.u.to_device(Device::Cpu).to_kind(Kind::Double), q, ROW_ENERGY)?)
+        });
+        let compat = inducing.iter().zip(&first.products).map(|(layer, (_, z))| compat_of(layer, z, key));
+        Ok(Self {
+            clip: features.map_or(f64::INFINITY, |features| quantile(features, 0.9)),
+            mahalanobis: mahalanobis.and_then(std::result::Result::ok),
+            gaussians: gaussians.and_then(std::result::Result::ok),
+            neighbours: neighbours.and_then(std::result::Result::ok),
+            vim: vim.and_then(std::result::Result::ok),
+            subspaces: subspaces.collect::<Result<_>>()?,
+            leading: leading.collect::<Result<_>>()?,
+            compat: compat.collect::<Result<_>>()?,
+            head,
+            left_out,
+        })
+    }
+
+    /// The layers of each family of per-layer scores, in the order of the network.
+    pub fn families(&self, seen: &Observed) -> Vec<(String, Vec<String>)> {
+        let names = |of: &[(String, Tensor)]| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let mut families =
+            vec![("variance".to_owned(), names(&seen.unexplained)), ("residual".to_owned(), names(&seen.rows))];
+        families.extend(SUBSPACE_RANKS.iter().map(|(family, _)| ((*family).to_owned(), names(&seen.pooled))));
+        families.retain(|(_, layers)| !layers.is_empty());
+        families
+    }
+
+    /// All scores of a batch.
+    ///
+    /// # Errors
+    /// When the observations do not fit what was fitted, or a score is NaN.
+    pub fn score(&self, seen: &Observed) -> Result<Columns> {
+        let mut columns = Columns::new();
+        let mut add = |name: &str, score: &Tensor| -> Result<()> {
+            let values = Vec::<f64>::try_from(score.to_device(Device::Cpu).to_kind(Kind::Double))?;
+            if values.iter().any(|value| value.is_nan()) {
+                let why = "is NaN for an image: find out where the network diverges before ranking anything by it";
+                return Err(LabError::config(format!("score {name}"), why));
+            }
+            columns.insert(name.to_owned(), values);
+            Ok(())
+        };
+        let logits = &seen.logits;
+        add("msp", &msp(logits))?;
+        add("max-logit", &max_logit(logits))?;
+        add("energy", &energy(logits))?;
+        add("entropy", &entropy(logits))?;
+        add("gen", &generalised_entropy(logits))?;
+        if let Some((total, epistemic)) = &seen.draws {
+            add("total-entropy", total)?;
+            add("mutual-information", epistemic)?;
+        }
+        if let Some(features) = &seen.features {
+            add("gradnorm", &grad_norm(features, logits))?;
+            if let Some(head) = &self.head {
+                add("react", &react(features, head, self.clip))?;
+                add("scale", &scale(features, head))?;
+            }
+            if let Some(fitted) = &self.mahalanobis {
+                add("mahalanobis", &fitted.score(features)?)?;
+                add("relative-mahalanobis", &fitted.relative(features)?)?;
+            }
+            if let Some(fitted) = &self.neighbours {
+                add("knn", &fitted.score(features)?)?;
+            }
+            if let Some(fitted) = &self.gaussians {
+                let parts = features.split(DDU_ROWS, 0);
+                let parts = parts.iter().map(|part| Ok(-fitted.score(part)?)).collect::<Result<Vec<_>>>()?;
+                add("ddu", &Tensor::cat(&parts, 0))?;
+            }
+            if let Some(fitted) = &self.vim {
+                add("vim", &fitted.score(features, logits)?)?;
+            }
+        }
+        for (layer, share) in &seen.unexplained {
+            add(&format!("variance/{layer}"), share)?;
+        }
+        for ((layer, q), leading) in seen.rows.iter().zip(&self.leading) {
+            add(&format!("residual/{layer}"), &leading.score(q)?)?;
+        }
+        let mut pooled = seen.pooled.iter().flat_map(|(_, pooled)| std::iter::repeat_n(pooled, SUBSPACE_RANKS.len()));
+        for (name, subspace) in &self.subspaces {
+            let Some(x) = pooled.next() else { break };
+            add(name, &log_outside(subspace, x)?)?;
+        }
+        if let Some(score) = self.compat_score(seen)? {
+            add("compat-residual", &score)?;
+        }
+        Ok(columns)
+    }
+
+    /// The mean over layers of `‖(I − P)f‖`, as the paper has it, with the one U.
+    fn compat_score(&self, seen: &Observed) -> Result<Option<Tensor>> {
+        let mut sum: Option<Tensor> = None;
+        for ((head, subspace), (_, z)) in self.compat.iter().zip(&seen.products) {
+            let score = subspace.score(&head.forward(z)?)?.to_kind(Kind::Double);
+            sum = Some(sum.map_or_else(|| score.shallow_clone(), |sum| sum + &score));
+        }
+        Ok(sum.map(|sum| sum / self.compat.len() as f64))
+    }
+}
+
+/// Covariances of few images in many dimensions need jitter, one class like the other: that is no news for a user.
+fn quietly<T>(fit: impl FnOnce() -> T) -> T {
+    tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), fit)
+}
+
+fn why_not<T>(name: &str, fitted: Option<&fidgp_zoo::Result<T>>) -> Option<String> {
+    fitted?.as_ref().err().map(|error| format!("{name}: {error}"))
+}
+
+/// The leading directions, one in `part`, of the second moment of the pooled input.
+fn leading_subspace(pooled: &Tensor, part: i64) -> Result<Subspace> {
+    let channels = pooled.size()[1];
+    let (_, vectors) = pooled.mt().matmul(pooled).f_linalg_eigh("L")?; // values rise
+    let k = (channels / part).max(1);
+    Ok(Subspace::orthogonal(&vectors.narrow(1, channels - k, k).mt())?)
+}
+
+/// `ln(‖(I − P)x‖²/‖x‖²)`. `[N, C]` → `[N]`
+fn log_outside(subspace: &Subspace, x: &Tensor) -> Result<Tensor> {
+    let energy = x.square().sum_dim_intlist(-1, false, Kind::Double).clamp_min(f64::MIN_POSITIVE);
+    Ok((subspace.score(x)?.square() / energy).clamp_min(1e-12).log())
+}
+
+fn compat_of(layer: &Inducing, z: &Tensor, key: Key) -> Result<(ResidualHead, Subspace)> {
+    let subspace = Subspace::softened(&layer.u, Ridge::COMPAT)?;
+    let key = key.fold("compat").fold(&layer.name);
+    let head = ResidualHead::init(z.size()[1], COMPAT_HIDDEN, layer.u.size()[1], z.device(), key);
+    Ok((head.one_step(z, &subspace)?, subspace))
+}
+
+/// The q-quantile of all entries.
+fn quantile(x: &Tensor, q: f64) -> f64 {
+    let (sorted, _) = x.reshape([-1]).sort(0, false);
+    sorted.double_value(&[(q * (sorted.size()[0] - 1) as f64) as i64])
+}

@@ -1,0 +1,232 @@
+use std::path::{Path, PathBuf};
+
+use fidgp_metrics::OodScores;
+
+use crate::ood::Benchmark;
+use crate::record::{OodDocument, OodScoreRecord, write_atomically};
+
+use super::{
+    axis::Axis,
+    chart::Chart,
+    figure::Drawing,
+    html::{self, section, tag, tags},
+    layer::{Layer, Shape},
+    naming::slug,
+    svg::escape,
+    write::ReportError,
+};
+
+/// Scores that are drawn, where they are there.
+const DRAWN: [&str; 4] = ["msp", "energy", "variance+energy", "chosen"];
+/// Points of a drawn ROC curve, about.
+const ROC_POINTS: usize = 200;
+const BINS: usize = 50;
+
+/// Writes `report.html` with its figures beside it.
+///
+/// # Errors
+/// When the disk fails.
+pub fn write_ood_report(bench: &Benchmark, out: &Path) -> Result<PathBuf, ReportError> {
+    let figures = figures(bench);
+    for figure in &figures {
+        write_atomically(&out.join(format!("{}.svg", figure.id)), figure.standalone().as_bytes())?;
+    }
+    let html = out.join("report.html");
+    write_atomically(&html, page(&bench.document, &figures).as_bytes())?;
+    Ok(html)
+}
+
+/// What a reader must see first when controls were skipped.
+fn warning(document: &OodDocument) -> String {
+    let failed: Vec<String> =
+        document.controls.iter().filter(|control| !control.passed).map(ToString::to_string).collect();
+    match (document.controls_skipped, failed.is_empty()) {
+        (false, _) => String::new(),
+        (true, true) => tag("p", "warn", "Run with --unsafe-skip-controls; all controls held all the same."),
+        (true, false) => {
+            let text = format!(
+                "WARNING: controls failed and were skipped (--unsafe-skip-controls). The numbers below do not measure what they \
+                 say. {}",
+                failed.join("; ")
+            );
+            tag("p", "warn", &format!("<strong>{}</strong>", escape(&text)))
+        }
+    }
+}
+
+fn page(document: &OodDocument, figures: &[Drawing]) -> String {
+    let title = format!("{} against other sets: {}", document.id, document.model);
+    let accuracy = document.accuracy.map_or("unknown".to_owned(), |value| format!("{:.2} %", 100.0 * value));
+    let facts = [
+        ("Model", format!("{} ({})", document.model, document.method)),
+        ("ID", format!("{}, {} test images, accuracy {accuracy}", document.id, document.id_images)),
+        ("Fitted on", format!("{} ID training images", document.fit_images)),
+        ("U", document.u.clone()),
+        ("Seed", document.seed.to_string()),
+        ("Commit", document.commit.clone()),
+    ];
+    let facts = facts.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)));
+    let mut body = format!(
+        "<header>\n<h1>{}</h1>\n{}<dl class=\"facts\">\n{}</dl>\n</header>\n",
+        escape(&title),
+        warning(document),
+        facts.collect::<String>()
+    );
+    let controls = document.controls.iter().map(|control| tags("li", &escape(&control.to_string())));
+    let lead = "Run before any other number. A protocol that fails one of them can produce any AUROC at all.";
+    body += &section("controls", "Controls", lead, &tags("ul", &controls.collect::<String>()));
+    body += &section("sets", "The sets", SETS_LEAD, &sets(document));
+    let lead = "AUROC in per cent, high scores meaning OoD, ties counted half; in brackets the 95 % bootstrap interval. The best \
+                of a column is bold. One model on one sample of images: differences within the intervals mean nothing.";
+    body += &section("auroc", "AUROC", lead, &auroc(document));
+    if let Some(chosen) = &document.chosen {
+        let text = format!(
+            "chosen among {} recipes on {} with {} ID images, none of which is in the table: {}. Mean AUROC there {:.2} \
+             (the largest of many, so too good).",
+            chosen.candidates,
+            chosen.on.join(", "),
+            chosen.id_images,
+            chosen.says,
+            100.0 * chosen.auroc
+        );
+        body += &section("chosen", "What was chosen, and on what", "", &tags("p", &escape(&text)));
+    }
+    body += &section("figures", "Scores and ROC curves", "", &html::figures(figures));
+    let lead = "OpenOOD's columns. FPR@95 in both conventions: ID images flagged when 95 % of the OoD images are caught (OpenOOD), \
+                and OoD images that pass when 95 % of the ID images are kept (most papers).";
+    body += &section("all", "All metrics", lead, &all(document));
+    if let Some(command) = &document.command {
+        body += &section("reproduce", "How to reproduce", "", &tags("pre", &escape(command)));
+    }
+    body += "<footer>Written by fidgp. Every number on this page stands in ood.json beside it.</footer>\n";
+    html::page(&title, &body)
+}
+
+const SETS_LEAD: &str = "All are brought to the model's size by one resize and normalised with the model's own statistics. A set \
+                         that one number of its raw pixels tells apart, or that comes in another format, says little about a network.";
+
+fn row(cells: &[(String, &str)]) -> String {
+    let cells = cells.iter().enumerate().map(|(i, (text, class))| {
+        if i == 0 { format!("<th scope=\"row\">{text}</th>") } else { tag("td", class, text) }
+    });
+    tags("tr", &cells.collect::<String>()) + "\n"
+}
+
+fn table(heads: &[String], rows: &str) -> String {
+    let heads = heads.iter().map(|head| tags("th", &escape(head))).collect::<String>();
+    let table = tags("table", &format!("{}\n<tbody>{rows}</tbody>", tags("thead", &tags("tr", &heads))));
+    format!("<div class=\"scroll\">{table}</div>")
+}
+
+fn sets(document: &OodDocument) -> String {
+    let heads = [
+        "set",
+        "group",
+        "images",
+        "comes as",
+        "in ID train",
+        "AUROC of mean pixel",
+        "of pixel deviation",
+        "trivially separable",
+    ];
+    let rows = document.sets.iter().map(|set| {
+        let trivial = if set.trivial.is_empty() { "no".to_owned() } else { escape(&set.trivial.join("; ")) };
+        let class = if set.trivial.is_empty() { "" } else { "warn" };
+        row(&[
+            (escape(&set.name), ""),
+            (set.group.name().to_owned(), ""),
+            (set.images.to_string(), "number"),
+            (escape(&set.native), ""),
+            (set.duplicates.to_string(), if set.duplicates > 0 { "number warn" } else { "number" }),
+            (percent(set.pixel_mean_auroc), "number"),
+            (percent(set.pixel_sd_auroc), "number"),
+            (trivial, class),
+        ])
+    });
+    table(&heads.map(str::to_owned), &rows.collect::<String>())
+}
+
+fn percent(value: f64) -> String {
+    if value.is_nan() {
+        return "–".to_owned();
+    }
+    format!("{:.2}", 100.0 * value)
+}
+
+/// The sets, then the means of the groups.
+fn auroc(document: &OodDocument) -> String {
+    let names: Vec<&str> = document.sets.iter().map(|set| set.name.as_str()).collect();
+    let value = |score: &OodScoreRecord, column: &str| match column {
+        "nearood" => score.nearood,
+        "farood" => score.farood,
+        set => score.sets.get(set).map(|metrics| metrics.AUROC),
+    };
+    let groups = ["nearood", "farood"];
+    let columns: Vec<&str> = names.into_iter().chain(groups).collect();
+    let best = |column: &str| document.scores.iter().filter_map(|score| value(score, column)).fold(0.0, f64::max);
+    let rows = document.scores.iter().map(|score| {
+        let name = format!("{}<small>{}</small>", escape(&score.name), escape(&score.about));
+        let cells = columns.iter().map(|column| {
+            let Some(own) = value(score, column) else { return ("–".to_owned(), "number none") };
+            let interval =
+                score.sets.get(*column).map(|m| format!(" [{}, {}]", percent(m.interval.lo), percent(m.interval.hi)));
+            let class = if own.total_cmp(&best(column)).is_eq() { "number best" } else { "number" };
+            (percent(own) + &interval.unwrap_or_default(), class)
+        });
+        row(&std::iter::once((name, "")).chain(cells).collect::<Vec<_>>())
+    });
+    let heads: Vec<String> = std::iter::once("score").chain(columns.iter().copied()).map(str::to_owned).collect();
+    table(&heads, &rows.collect::<String>())
+}
+
+fn all(document: &OodDocument) -> String {
+    let heads = ["score, set", "FPR@95 (OoD caught)", "FPR@95 (ID kept)", "AUROC", "AUPR_IN", "AUPR_OUT", "ACC"];
+    let accuracy = document.accuracy.map_or("–".to_owned(), percent);
+    let mut rows = String::new();
+    for score in &document.scores {
+        for (set, m) in document.sets.iter().filter_map(|set| Some((set, score.sets.get(&set.name)?))) {
+            let numbers =
+                [m.FPR95_OOD_CAUGHT, m.FPR95_ID_KEPT, m.AUROC, m.AUPR_IN, m.AUPR_OUT].map(|v| (percent(v), "number"));
+            let name = (escape(&format!("{}, {}", score.name, set.name)), "");
+            rows += &row(&[&[name], numbers.as_slice(), &[(accuracy.clone(), "number")]].concat());
+        }
+    }
+    html::folded("All scores on all sets", &table(&heads.map(str::to_owned), &rows))
+}
+
+fn figures(bench: &Benchmark) -> Vec<Drawing> {
+    let mut drawn = Vec::new();
+    for name in DRAWN.iter().filter(|name| bench.id.contains_key(**name)) {
+        let sets = bench.ood.iter().filter_map(|(set, columns)| Some((set.clone(), columns.get(*name)?.clone())));
+        let sets: Vec<_> =
+            std::iter::once((format!("{} (ID)", bench.document.id), bench.id[*name].clone())).chain(sets).collect();
+        let chart =
+            Chart::histogram(format!("{name}: ID and OoD"), Axis::new(format!("{name} (high = OoD)")), BINS, &sets);
+        let caption =
+            "Densities of the score, each set with area 1. What overlaps cannot be told apart by any threshold.";
+        drawn.push(chart.figure(&format!("histogram-{}", slug(name))).captioned(caption));
+    }
+    for (set, columns) in &bench.ood {
+        let curves = DRAWN.iter().filter_map(|name| {
+            let scores = OodScores::new(bench.id.get(*name)?, columns.get(*name)?).ok()?;
+            Some(((*name).to_owned(), thinned(&scores)))
+        });
+        let chart = Chart::line_chart(
+            format!("ROC on {set}"),
+            Axis::new("ID images flagged").range(0.0, 1.0),
+            Axis::new("OoD images caught").range(0.0, 1.0),
+            curves.collect(),
+        );
+        let chart = chart.with(Layer::new("diagonal", Shape::Line(vec![(0.0, 0.0), (1.0, 1.0)])).labelled("chance"));
+        let caption = "The more area below a curve, the better; the diagonal is guessing.";
+        drawn.push(chart.sized(440.0, 340.0).figure(&format!("roc-{}", slug(set))).captioned(caption));
+    }
+    drawn
+}
+
+fn thinned(scores: &OodScores) -> Vec<(f64, f64)> {
+    let curve = scores.roc_curve();
+    let step = curve.len().div_ceil(ROC_POINTS).max(1);
+    let last = curve.last().map(|point| (point.id_flagged, point.ood_caught));
+    curve.iter().step_by(step).map(|point| (point.id_flagged, point.ood_caught)).chain(last).collect()
+}
