@@ -130,7 +130,7 @@ pub fn matheron_prior_inducing(factors: &PriorFactors, noise: &MatheronNoise) ->
 pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
     let scale = of_each(scale);
     let whitened_bar = factors.whiten(&matheron_prior_inducing(factors, noise)?);
-    Ok(mean(factors, &(whitened - &scale * whitened_bar)) + scale * &noise.weight)
+    Ok(mean(factors, &(whitened - &scale * whitened_bar)).addcmul(&noise.weight, &scale))
 }
 
 /// The isotropic draw: `mean + λ·ε`.
@@ -138,7 +138,7 @@ pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise
 /// # Shapes
 /// whitened `[.., R, C]`, scale `[..]`, noise `[.., d_out, d_in]` → `[.., d_out, d_in]`
 pub fn reparam(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &Tensor) -> Tensor {
-    mean(factors, whitened) + of_each(scale) * noise
+    mean(factors, whitened).addcmul(noise, &of_each(scale))
 }
 
 /// A number for each matrix of a stack, in the shape that multiplies it. `[..]` → `[.., 1, 1]`

@@ -65,6 +65,9 @@ impl OptimiserConfig {
 
 const ADAM_EPSILON: f64 = 1e-8;
 
+/// Numbers that are updated together on the CPU: a quarter of a megabyte of each buffer in f32.
+const CPU_PIECE: i64 = 1 << 16;
+
 /// Parameters of a network in one buffer, and what the optimiser remembers of them.
 #[derive(Debug)]
 pub struct Optimiser {
@@ -188,20 +191,33 @@ impl Optimiser {
 
     fn update(&mut self, gradient: &Tensor, learning_rate: f64) {
         self.steps += 1;
-        let own_rate =
-            |step: Tensor| self.groups.as_ref().map_or_else(|| step.shallow_clone(), |own| &step * &own.rate);
-        match (self.config, &mut self.second) {
-            (OptimiserConfig::Adam { betas: [b1, b2], .. }, Some(second)) => {
-                let _ = self.first.g_mul_scalar_(b1).g_add_(&(gradient * (1.0 - b1)));
+        let length = self.flat.numel() as i64;
+        // On the CPU piece by piece: what one operation leaves in the cache the next one finds there.
+        let piece = if self.flat.device().is_cuda() { length } else { CPU_PIECE };
+        for start in (0..length).step_by(piece as usize) {
+            self.update_piece(gradient, learning_rate, start, piece.min(length - start));
+        }
+    }
+
+    fn update_piece(&self, gradient: &Tensor, learning_rate: f64, start: i64, length: i64) {
+        let part = |tensor: &Tensor| tensor.narrow(0, start, length);
+        let (gradient, mut first, mut flat) = (part(gradient), part(&self.first), part(&self.flat));
+        let own_rate = |step: Tensor| match &self.groups {
+            Some(own) => step * part(&own.rate),
+            None => step,
+        };
+        match (self.config, self.second.as_ref().map(part)) {
+            (OptimiserConfig::Adam { betas: [b1, b2], .. }, Some(mut second)) => {
+                let _ = first.g_mul_scalar_(b1).g_add_(&(&gradient * (1.0 - b1)));
                 let _ = second.g_mul_scalar_(b2).g_add_(&(gradient.square() * (1.0 - b2)));
                 let (c1, c2) = (1.0 - b1.powf(self.steps as f64), 1.0 - b2.powf(self.steps as f64));
-                let scale = (&*second / c2).sqrt() + ADAM_EPSILON;
-                let _ = self.flat.addcdiv_(&own_rate(&self.first * (-learning_rate / c1)), &scale);
+                let scale = (second / c2).sqrt() + ADAM_EPSILON;
+                let _ = flat.addcdiv_(&own_rate(first * (-learning_rate / c1)), &scale);
             }
             (OptimiserConfig::Sgd { momentum, .. }, _) | (OptimiserConfig::Adam { betas: [momentum, _], .. }, None) => {
-                let _ = self.first.g_mul_scalar_(momentum).g_add_(gradient);
-                let nesterov = gradient + &self.first * momentum;
-                let _ = self.flat.g_add_(&own_rate(nesterov * -learning_rate));
+                let _ = first.g_mul_scalar_(momentum).g_add_(&gradient);
+                let nesterov = gradient + first * momentum;
+                let _ = flat.g_add_(&own_rate(nesterov * -learning_rate));
             }
         }
     }

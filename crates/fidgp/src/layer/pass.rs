@@ -140,12 +140,16 @@ impl Pass {
         Ok(pass)
     }
 
-    /// Passes for prediction with one draw each, drawn as one batch: no KL.
+    /// Passes for prediction with one draw each: no KL. On CUDA they are drawn as one batch, which saves launches; on the
+    /// CPU one by one, which saves copies.
     ///
     /// # Errors
     /// When a draw fails; the error names the layer.
     pub fn draw_many(weights: &[&InducingWeight], factors: &Factors, keys: &[Key]) -> Result<Vec<Self>> {
         let stacks = factors.stacks_of(weights)?;
+        if !weights.iter().any(|weight| weight.prior.z_row.device().is_cuda()) {
+            return keys.iter().map(|&key| Self::draw(weights, factors, Mode::Eval, key)).collect();
+        }
         let noise: Vec<_> = keys.iter().map(|&key| Noise::draw(weights, key, Mode::Eval)).collect();
         let of_weights: Vec<_> = noise.iter().map(|noise| noise.weights.as_slice()).collect();
         let draws = weight::draw_many(weights, stacks, &of_weights)?;

@@ -137,22 +137,19 @@ fn draw_stack(
     lambda: &Tensor,
     noise: &ConditionalNoise,
 ) -> Result<StackDraw> {
-    let (factors, scale) = (&stack.factors, like.prior_scale());
+    // σ_p W is linear in V and λ: scaling those instead of W leaves out a pass over the weights
+    let (factors, whitened, scales) = (&stack.factors, &(whitened * like.prior_scale()), lambda * like.prior_scale());
     Ok(match noise {
         ConditionalNoise::Matheron(noise) => {
-            StackDraw::Weights(conditional::matheron(factors, whitened, lambda, noise)? * scale)
+            StackDraw::Weights(conditional::matheron(factors, whitened, &scales, noise)?)
         }
-        ConditionalNoise::Weights(noise) => {
-            StackDraw::Weights(conditional::reparam(factors, whitened, lambda, noise) * scale)
-        }
+        ConditionalNoise::Weights(noise) => StackDraw::Weights(conditional::reparam(factors, whitened, &scales, noise)),
         ConditionalNoise::Outputs if like.sizes().is_cheaper_factored() => StackDraw::Factors {
-            left: conditional::left_factor(factors, whitened) * scale,
+            left: conditional::left_factor(factors, whitened),
             right: factors.a_col.shallow_clone(),
-            scales: lambda * scale,
+            scales,
         },
-        ConditionalNoise::Outputs => {
-            StackDraw::Means { means: conditional::mean(factors, whitened) * scale, scales: lambda * scale }
-        }
+        ConditionalNoise::Outputs => StackDraw::Means { means: conditional::mean(factors, whitened), scales },
     })
 }
 
