@@ -6,7 +6,7 @@ use fidgp::Key;
 use fidgp::layer::{Factors, Mode, Noise, Pass};
 use fidgp::linalg::Check;
 use fidgp::objective::{DatasetSize, sum_kl};
-use fidgp::predict::{Draws, classify};
+use fidgp::predict::classify;
 use fidgp_cuda::{Graph, SideStream};
 use serde::Serialize;
 use tch::{Cuda, Device, Kind, Tensor};
@@ -97,7 +97,8 @@ impl<'a> Bench<'a> {
         let compute = self.config.compute(self.options.device);
         let mut optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
         let examples = DatasetSize::new(50_000)?;
-        let mut stepper = Stepper::new(&self.model, compute, examples, self.config.train.capture);
+        let mut stepper = Stepper::new(&self.model, compute, examples, self.config.train.capture)
+            .with_sharpness(self.config.train.sharpness);
         let mut step = 0;
         self.measure("train step", || {
             let stepped = stepper.step(&self.input(step), &optimiser)?;
@@ -109,7 +110,7 @@ impl<'a> Bench<'a> {
 
     /// K draws of a batch, factors made before.
     fn predict(&self) -> Result<Measured> {
-        let draws = Draws::new(self.model.network.as_ref(), self.options.draws, Key::new(3))?;
+        let draws = self.model.draws(self.options.draws, Key::new(3))?;
         let batch = [self.x.shallow_clone()];
         let label = format!("predict, K = {}", draws.count);
         self.measure(&label, || {

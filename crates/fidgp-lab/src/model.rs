@@ -185,16 +185,12 @@ impl Model {
         Ok(Self { store, network, likelihood, normalisation, geometry })
     }
 
-    /// Passes for K draws; one where the network is not random.
+    /// Passes for K draws.
     ///
     /// # Errors
     /// As [`Draws::new`].
     pub fn draws(&self, count: u64, key: Key) -> Result<Draws<'_>> {
-        let mut draws = Draws::new(self.network.as_ref(), count, key)?;
-        if self.network.is_random() {
-            draws.count = count;
-        }
-        Ok(draws)
+        Ok(Draws::new(self.network.as_ref(), count, key)?)
     }
 
     /// Number of trainable numbers.

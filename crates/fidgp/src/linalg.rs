@@ -197,11 +197,6 @@ pub fn solve_lower(l: &Tensor, b: &Tensor) -> Tensor {
     l.linalg_solve_triangular(b, false, true, false)
 }
 
-/// `L⁻ᵀ B` for a lower triangular L. `[.., n, n]`, `[.., n, k]` → `[.., n, k]`
-pub fn solve_lower_transposed(l: &Tensor, b: &Tensor) -> Tensor {
-    l.mt().linalg_solve_triangular(b, true, true, false)
-}
-
 /// `ln det L` of a triangular factor: the sum of the logarithms of its diagonal. `[.., n, n]` → `[..]`
 pub fn log_det_lower(l: &Tensor) -> Tensor {
     l.diagonal(0, -2, -1).log().sum_dim_intlist(-1, false, l.kind())
@@ -292,6 +287,5 @@ mod tests {
         let l = spd(4, 2).linalg_cholesky(false);
         let b = Key::new(8).normal(&[4, 3], Kind::Double, Device::Cpu);
         assert!((l.matmul(&solve_lower(&l, &b)) - &b).abs().max().double_value(&[]) < 1e-12);
-        assert!((l.tr().matmul(&solve_lower_transposed(&l, &b)) - &b).abs().max().double_value(&[]) < 1e-12);
     }
 }

@@ -18,7 +18,7 @@ pub struct Draws<'a> {
     network: &'a dyn Network,
     factors: Factors,
     key: Option<Key>,
-    /// K; 1 for a network without Bayesian weights.
+    /// K; 1 for a network that is not random.
     pub count: u64,
     /// The number of the first batch: noise on outputs is numbered from it, when a set is predicted in several parts.
     pub first_batch: u64,
@@ -34,7 +34,7 @@ impl<'a> Draws<'a> {
             return Err(Error::setting("draws", 0, "prediction needs at least one draw"));
         }
         let weights = network.inducing();
-        let count = if weights.is_empty() { 1 } else { count };
+        let count = if network.is_random() { count } else { 1 };
         let factors = Factors::of(&weights, Check::Now)?;
         tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?)))?;
         Ok(Self { network, factors, key: Some(key), count, first_batch: 0 })
