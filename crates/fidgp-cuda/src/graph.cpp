@@ -50,6 +50,15 @@ template <typename Work> int guarded(char *message, std::size_t size, Work work)
   return 1;
 }
 
+// cudaEventDisableTiming
+constexpr unsigned NO_TIMING = 2;
+
+void cuda(int status, const char *what) {
+  if (status != 0) {
+    throw std::runtime_error(std::string(what) + ": CUDA error " + std::to_string(status));
+  }
+}
+
 void call(const char *name, void *graph) { find<void(void *)>(name)(graph); }
 
 } // namespace
@@ -68,6 +77,26 @@ int fidgp_side_stream(int8_t device, Stream *stream, char *message, std::size_t 
 int fidgp_set_stream(Stream stream, char *message, std::size_t size) {
   return guarded(message, size,
                  [&] { find<void(Stream)>("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE")(stream); });
+}
+
+// What is launched on `waiting` from now on starts after what has been launched on `awaited`.
+int fidgp_wait(Stream waiting, Stream awaited, char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    auto *raw = find<void *(const Stream *)>("_ZNK3c104cuda10CUDAStream6streamEv");
+    void *event = nullptr;
+    cuda(find<int(void **, unsigned)>("cudaEventCreateWithFlags")(&event, NO_TIMING), "an event");
+    const int recorded = find<int(void *, void *)>("cudaEventRecord")(event, raw(&awaited));
+    const int waits = recorded ? recorded : find<int(void *, void *, unsigned)>("cudaStreamWaitEvent")(raw(&waiting), event, 0);
+    find<int(void *)>("cudaEventDestroy")(event);
+    cuda(waits, "a stream waiting for another");
+  });
+}
+
+int fidgp_allow_tf32(bool allow, char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    void *context = find<void *()>("_ZN2at13globalContextEv")();
+    find<void(void *, bool)>("_ZN2at7Context18setAllowTF32CuBLASEb")(context, allow);
+  });
 }
 
 int fidgp_graph_new(void **graph, char *message, std::size_t size) {

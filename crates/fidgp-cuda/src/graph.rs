@@ -26,6 +26,8 @@ unsafe extern "C" {
     fn fidgp_current_stream(device: i8, stream: *mut RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_side_stream(device: i8, stream: *mut RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_set_stream(stream: RawStream, message: *mut c_char, size: usize) -> c_int;
+    fn fidgp_wait(waiting: RawStream, awaited: RawStream, message: *mut c_char, size: usize) -> c_int;
+    fn fidgp_allow_tf32(allow: bool, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_new(graph: *mut *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_begin(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_end(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
@@ -48,7 +50,7 @@ pub struct Graph(NonNull<c_void>);
 #[expect(unsafe_code, reason = "calls into libtorch's graph class; this crate is the place for them")]
 mod linux {
     use super::{CStr, Graph, GraphError, NonNull, RawStream, SideStream, c_char, c_int};
-    use super::{fidgp_current_stream, fidgp_set_stream, fidgp_side_stream};
+    use super::{fidgp_allow_tf32, fidgp_current_stream, fidgp_set_stream, fidgp_side_stream, fidgp_wait};
     use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
 
     /// Calls a function of the C face and takes its message when it fails.
@@ -82,14 +84,54 @@ mod linux {
         /// # Errors
         /// When the current stream cannot be changed.
         pub fn with<T>(&self, work: impl FnOnce() -> T) -> Result<T, GraphError> {
-            let mut before = RawStream::default();
-            // SAFETY: as in `new`.
-            guarded(|message, size| unsafe { fidgp_current_stream(self.device, &raw mut before, message, size) })?;
+            let before = self.current()?;
             set(self.side)?;
             let result = work();
             set(before)?;
             Ok(result)
         }
+
+        /// Does `here` on the current stream and `there` on this one, so that the device may do both at once. `there` starts
+        /// after what was launched before, and what is launched afterwards starts after both.
+        ///
+        /// libtorch hands memory out again per stream, at once. So a gradient's saved tensors must not come from `there`
+        /// while they belong to work elsewhere: copy what is kept.
+        ///
+        /// # Errors
+        /// When the current stream cannot be changed or CUDA refuses the order.
+        pub fn beside<A, B>(&self, here: impl FnOnce() -> A, there: impl FnOnce() -> B) -> Result<(A, B), GraphError> {
+            let current = self.current()?;
+            wait(self.side, current)?;
+            let there = self.with(there)?;
+            let here = here();
+            wait(current, self.side)?;
+            Ok((here, there))
+        }
+
+        fn current(&self) -> Result<RawStream, GraphError> {
+            let mut current = RawStream::default();
+            // SAFETY: as in `new`.
+            guarded(|message, size| unsafe { fidgp_current_stream(self.device, &raw mut current, message, size) })?;
+            Ok(current)
+        }
+    }
+
+    fn wait(waiting: RawStream, awaited: RawStream) -> Result<(), GraphError> {
+        // SAFETY: both streams came from libtorch itself; the C face makes and destroys the event.
+        guarded(|message, size| unsafe { fidgp_wait(waiting, awaited, message, size) })
+    }
+
+    /// Does work in which products of f32 matrices may take TF32's ten digits (binary) of their factors on a GPU. Outside it
+    /// they take all.
+    pub fn with_tf32<T>(work: impl FnOnce() -> T) -> T {
+        // SAFETY: a setting of libtorch's global context; where it is not found, products stay exact.
+        let allow = |allow| guarded(|message, size| unsafe { fidgp_allow_tf32(allow, message, size) });
+        let allowed = allow(true).is_ok();
+        let result = work();
+        if allowed {
+            allow(false).ok();
+        }
+        result
     }
 
     fn set(stream: RawStream) -> Result<(), GraphError> {
@@ -145,9 +187,19 @@ mod elsewhere {
 
     const NO_CUDA: &str = "CUDA graphs need Linux";
 
+    /// Does the work: there is no GPU here.
+    pub fn with_tf32<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
     impl SideStream {
         /// Fails: there is no CUDA here.
         pub fn new(_device: usize) -> Result<Self, GraphError> {
+            Err(GraphError(NO_CUDA.to_owned()))
+        }
+
+        /// Never called: there is no stream to call it on.
+        pub fn beside<A, B>(&self, _here: impl FnOnce() -> A, _there: impl FnOnce() -> B) -> Result<(A, B), GraphError> {
             Err(GraphError(NO_CUDA.to_owned()))
         }
 
@@ -169,6 +221,11 @@ mod elsewhere {
         }
     }
 }
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::with_tf32;
+#[cfg(target_os = "linux")]
+pub use linux::with_tf32;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

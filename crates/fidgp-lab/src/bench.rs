@@ -6,7 +6,6 @@ use fidgp::Key;
 use fidgp::layer::{Factors, Mode, Noise, Pass};
 use fidgp::linalg::Check;
 use fidgp::objective::{DatasetSize, sum_kl};
-use fidgp::predict::classify;
 use fidgp_cuda::{Graph, SideStream};
 use serde::Serialize;
 use tch::{Cuda, Device, Kind, Tensor};
@@ -94,10 +93,9 @@ impl<'a> Bench<'a> {
 
     /// A whole training step: factors, draw, forward, backward, optimiser.
     fn train(&self) -> Result<Measured> {
-        let compute = self.config.compute(self.options.device);
         let mut optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
         let examples = DatasetSize::new(50_000)?;
-        let mut stepper = Stepper::new(&self.model, compute, examples, self.config.train.capture)
+        let mut stepper = Stepper::new(&self.model, examples, self.config.train.capture)
             .with_sharpness(self.config.train.sharpness);
         let mut step = 0;
         self.measure("train step", || {
@@ -108,14 +106,25 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// K draws of a batch, factors made before.
+    /// K new draws and their mean probabilities for a batch, factors made before.
     fn predict(&self) -> Result<Measured> {
         let draws = self.model.draws(self.options.draws, Key::new(3))?;
-        let batch = [self.x.shallow_clone()];
+        let all = 0..draws.count;
         let label = format!("predict, K = {}", draws.count);
+        let mut runner = (draws.runner)(draws.passes(all.clone())?);
+        let mut number = 0;
         self.measure(&label, || {
-            classify(&draws, &batch, None)?;
-            Ok(())
+            self.model.computing(|| -> Result<()> {
+                runner.replace(draws.passes(all.clone())?);
+                number += 1;
+                let mut sum: Option<Tensor> = None;
+                runner.run(&self.x, number, &mut |logits| {
+                    let probs = logits.softmax(-1, Kind::Float);
+                    sum = Some(sum.take().map_or_else(|| probs.shallow_clone(), |sum| sum + &probs));
+                    Ok(())
+                })?;
+                Ok(())
+            })
         })
     }
 
@@ -131,14 +140,16 @@ impl<'a> Bench<'a> {
         let optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
         let work = || -> Result<()> {
             let factors = Factors::of(&weights, Check::Deferred)?;
-            let pass = Pass::with_noise(&weights, &factors, Mode::Train, &noise)?;
-            if gradient {
-                let kl = sum_kl(pass.kl()).ok_or_else(|| LabError::config("network", "has no Bayesian weights"))?;
-                let sums = pass.weights().map(|weight| weight.square().sum(Kind::Float));
-                let loss = sums.fold(kl.inducing + kl.conditional, |loss, sum| loss + sum);
-                let _ = optimiser.gradient(&loss)?;
-            }
-            Ok(())
+            self.model.computing(|| {
+                let pass = Pass::with_noise(&weights, &factors, Mode::Train, &noise)?;
+                if gradient {
+                    let kl = sum_kl(pass.kl()).ok_or_else(|| LabError::config("network", "has no Bayesian weights"))?;
+                    let sums = pass.weights().map(|weight| weight.square().sum(Kind::Float));
+                    let loss = sums.fold(kl.inducing + kl.conditional, |loss, sum| loss + sum);
+                    let _ = optimiser.gradient(&loss)?;
+                }
+                Ok(())
+            })
         };
         if gradient {
             self.replayed("factors, draw and their gradient", work)
@@ -151,11 +162,10 @@ impl<'a> Bench<'a> {
     fn network(&self) -> Result<Measured> {
         let weights = self.model.network.inducing();
         let factors = tch::no_grad(|| Factors::of(&weights, Check::Deferred))?;
-        let compute = self.config.compute(self.options.device);
         let given = tch::no_grad(|| Pass::mean(&weights, &factors, Mode::Train))?;
         let leaves: Vec<_> = given.weights().map(|weight| weight.copy().set_requires_grad(true)).collect();
         self.replayed("network with given weights", || {
-            let mut pass = given.with_weights(&leaves).computing_in(compute);
+            let mut pass = given.with_weights(&leaves).computing_in(self.model.compute);
             let outputs = self.model.network.forward(&self.x, &mut pass)?;
             let loss = self.model.likelihood.nll(&outputs, &self.y);
             Tensor::f_run_backward(&[loss], &leaves, false, false)?;

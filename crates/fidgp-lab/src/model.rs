@@ -4,16 +4,18 @@ use fidgp::Key;
 use fidgp::layer::Network;
 use fidgp::objective::{Gaussian, categorical_nll};
 use fidgp::predict::Draws;
+use fidgp_cuda::with_tf32;
 use fidgp_data::ChannelStatistics;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::cost::Cost;
 pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::{LayerGeometry, MlpConfig, ResnetCifarConfig, ResnetConfig};
 use tch::nn::{Path, VarStore};
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use crate::config::{BaselineConfig, DataConfig, LikelihoodConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
+use crate::predict::Replayed;
 
 /// Under which a deep ensemble keeps its members: in the names of its variables, and in its run folder.
 pub const MEMBERS: &str = "members";
@@ -96,6 +98,8 @@ pub struct Model {
     pub normalisation: Option<Normalisation>,
     /// Its layers as numbers.
     pub geometry: Vec<LayerGeometry>,
+    /// The type in which large products are computed; f32 when `None`.
+    pub compute: Option<Kind>,
 }
 
 /// What a network's outputs mean.
@@ -182,7 +186,7 @@ impl Model {
         let zoo = zoo_network(config, signature, outputs)?;
         let geometry = zoo.geometry(signature.input());
         let network = network(config, &zoo, &root)?;
-        Ok(Self { store, network, likelihood, normalisation, geometry })
+        Ok(Self { store, network, likelihood, normalisation, geometry, compute: config.compute(device) })
     }
 
     /// Passes for K draws.
@@ -190,7 +194,18 @@ impl Model {
     /// # Errors
     /// As [`Draws::new`].
     pub fn draws(&self, count: u64, key: Key) -> Result<Draws<'_>> {
-        Ok(Draws::new(self.network.as_ref(), count, key)?)
+        let mut draws = Draws::new(self.network.as_ref(), count, key)?;
+        draws.compute = self.compute;
+        if let (Device::Cuda(index), Likelihood::Categorical { .. }) = (self.store.device(), &self.likelihood) {
+            draws.runner = Box::new(move |passes| Box::new(Replayed::new(passes, index)));
+        }
+        Ok(draws)
+    }
+
+    /// Does work on weights that the network takes in bf16: then the products that make them need no more digits than TF32
+    /// has. Factorisations stand outside.
+    pub fn computing<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.compute == Some(Kind::BFloat16) { with_tf32(work) } else { work() }
     }
 
     /// Number of trainable numbers.

@@ -172,32 +172,27 @@ impl Posterior {
 
     /// Draws V ~ q and what it pays.
     pub fn draw(&self, prior: &PriorFactors, noise: &InducingNoise) -> InducingDraw {
+        self.draw_whitened(noise).unwrap_or_else(|| self.draw_unwhitened(prior, noise))
+    }
+
+    /// The same where q lives in whitened space, so that no factors are needed.
+    pub(crate) fn draw_whitened(&self, noise: &InducingNoise) -> Option<InducingDraw> {
+        if !self.whitened {
+            return None;
+        }
         let sd = self.sd.value();
-        match &self.family {
-            Family::Diagonal => {
-                let value = &self.mean + &sd * &noise.epsilon;
-                if self.whitened {
-                    InducingDraw { whitened: value, kl: kl_to_standard_normal(&self.mean, &sd) }
-                } else {
-                    InducingDraw { whitened: prior.whiten(&value), kl: kl_unwhitened(prior, &self.mean, &sd) }
-                }
-            }
+        Some(match &self.family {
+            Family::Diagonal => InducingDraw {
+                whitened: &self.mean + &sd * &noise.epsilon,
+                kl: kl_to_standard_normal(&self.mean, &sd),
+            },
             Family::Flow(flow) => {
-                if let Some((mean, sd)) = flow.push_gaussian(&self.mean, &sd).filter(|_| self.whitened) {
-                    return InducingDraw {
-                        kl: kl_to_standard_normal(&mean, &sd),
-                        whitened: mean + sd * &noise.epsilon,
-                    };
+                if let Some((mean, sd)) = flow.push_gaussian(&self.mean, &sd) {
+                    let kl = kl_to_standard_normal(&mean, &sd);
+                    return Some(InducingDraw { kl, whitened: mean + sd * &noise.epsilon });
                 }
-                let v0 = &self.mean + &sd * &noise.epsilon;
-                let Flowed { value, log_det } = flow.forward(&v0, noise.dropout);
-                let log_q = normal_log_density_from_noise(&noise.epsilon, &sd) - log_det.sum(log_det.kind());
-                if self.whitened {
-                    InducingDraw { kl: log_q - standard_normal_log_density(&value), whitened: value }
-                } else {
-                    let whitened = prior.whiten(&value);
-                    InducingDraw { kl: log_q - prior.log_density(&whitened), whitened }
-                }
+                let (value, log_q) = self.push(flow, &sd, noise);
+                InducingDraw { kl: log_q - standard_normal_log_density(&value), whitened: value }
             }
             Family::MatrixNormal { row_lower, col_lower } => {
                 let (a, b) = matrix_normal_factors(&sd, row_lower, col_lower);
@@ -218,7 +213,26 @@ impl Posterior {
                 let kl = kl_to_standard_normal(&self.mean, &sd.expand_as(&self.mean)) / members as f64;
                 InducingDraw { whitened: mean + &sd * &noise.epsilon, kl }
             }
+        })
+    }
+
+    /// A draw of a q on U itself, diagonal or with a flow, carried into whitened space.
+    fn draw_unwhitened(&self, prior: &PriorFactors, noise: &InducingNoise) -> InducingDraw {
+        let sd = self.sd.value();
+        if let Family::Flow(flow) = &self.family {
+            let (value, log_q) = self.push(flow, &sd, noise);
+            let whitened = prior.whiten(&value);
+            return InducingDraw { kl: log_q - prior.log_density(&whitened), whitened };
         }
+        let whitened = prior.whiten(&(&self.mean + &sd * &noise.epsilon));
+        InducingDraw { whitened, kl: kl_unwhitened(prior, &self.mean, &sd) }
+    }
+
+    /// A draw through the flow and its log density.
+    fn push(&self, flow: &AnyFlow, sd: &Tensor, noise: &InducingNoise) -> (Tensor, Tensor) {
+        let Flowed { value, log_det } = flow.forward(&(&self.mean + sd * &noise.epsilon), noise.dropout);
+        let log_q = normal_log_density_from_noise(&noise.epsilon, sd) - log_det.sum(log_det.kind());
+        (value, log_q)
     }
 
     /// V at the centre of q: the mean, carried through the flow. `[R, C]`

@@ -12,8 +12,7 @@ use crate::linalg::Check;
 use crate::objective::Gaussian;
 use crate::{Error, Key, Result};
 
-/// Passes for K draws, weights and factors made once.
-#[derive(Debug)]
+/// K draws of a network's weights, the factors made once.
 pub struct Draws<'a> {
     network: &'a dyn Network,
     factors: Factors,
@@ -22,6 +21,16 @@ pub struct Draws<'a> {
     pub count: u64,
     /// The number of the first batch: noise on outputs is numbered from it, when a set is predicted in several parts.
     pub first_batch: u64,
+    /// The type in which the network computes; that of its parameters when `None`.
+    pub compute: Option<Kind>,
+    /// Who runs the drawn networks: by default [`Passes`], launching operation by operation.
+    pub runner: MakeRunner<'a>,
+}
+
+impl std::fmt::Debug for Draws<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Draws").field("count", &self.count).field("compute", &self.compute).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Draws<'a> {
@@ -37,7 +46,8 @@ impl<'a> Draws<'a> {
         let count = if network.is_random() { count } else { 1 };
         let factors = Factors::of(&weights, Check::Now)?;
         tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?)))?;
-        Ok(Self { network, factors, key: Some(key), count, first_batch: 0 })
+        let runner: MakeRunner = Box::new(|passes| Box::new(passes));
+        Ok(Self { network, factors, key: Some(key), count, first_batch: 0, compute: None, runner })
     }
 
     /// No draw: one pass with every weight at its posterior mean.
@@ -46,6 +56,23 @@ impl<'a> Draws<'a> {
     /// As [`Self::new`].
     pub fn at_mean(network: &'a dyn Network) -> Result<Self> {
         Ok(Self { key: None, ..Self::new(network, 1, Key::new(0))? })
+    }
+
+    /// The weights of some of the draws.
+    ///
+    /// # Errors
+    /// When a draw fails; the error names the layer.
+    pub fn passes(&self, draws: Range<u64>) -> Result<Passes<'a>> {
+        let weights = self.network.inducing();
+        let keys: Option<Vec<_>> = draws.map(|k| self.key.map(|key| key.at(k))).collect();
+        tch::no_grad(|| {
+            let passes = match &keys {
+                Some(keys) => Pass::draw_many(&weights, &self.factors, keys)?,
+                None => vec![Pass::mean(&weights, &self.factors, Mode::Eval)?],
+            };
+            let passes = passes.into_iter().map(|pass| pass.computing_in(self.compute).with_cast_weights()).collect();
+            Ok(Passes { network: self.network, passes, keys, compute: self.compute })
+        })
     }
 
     /// Outputs of every batch and draw, in evaluation mode and without gradients; of one batch the draws come in order.
@@ -65,33 +92,91 @@ impl<'a> Draws<'a> {
     ) -> Result<()> {
         let weights = self.network.inducing();
         let numbers: i64 = weights.iter().map(|weight| weight.sizes().d_out * weight.sizes().d_in).sum();
-        let at_once = (NUMBERS_AT_ONCE / numbers.max(1)).max(1) as usize;
-        let (first, last) = (self.network.first_drawn_stage(), self.network.stages());
-        let draws: Vec<_> = draws.collect();
-        tch::no_grad(|| {
-            for draws in draws.chunks(at_once) {
-                let keys: Option<Vec<_>> = draws.iter().map(|&k| self.key.map(|key| key.at(k))).collect();
-                let mut passes = match &keys {
-                    Some(keys) => Pass::draw_many(&weights, &self.factors, keys)?,
-                    None => vec![Pass::mean(&weights, &self.factors, Mode::Eval)?],
-                };
-                for (index, batch) in batches.iter().enumerate() {
-                    let shared = self.run(0..first, batch, &mut Pass::plain(Mode::Eval))?;
-                    for (k, pass) in passes.iter_mut().enumerate() {
-                        if let Some(keys) = &keys {
-                            pass.set_noise(keys[k].at(self.first_batch + index as u64));
-                        }
-                        each(index, self.run(first..last, &shared, pass)?)?;
-                    }
-                }
+        let at_once = (NUMBERS_AT_ONCE / numbers.max(1)).max(1) as u64;
+        for start in draws.clone().step_by(at_once as usize) {
+            let mut runner = (self.runner)(self.passes(start..draws.end.min(start + at_once))?);
+            for (index, batch) in batches.iter().enumerate() {
+                runner.run(batch, self.first_batch + index as u64, &mut |outputs| each(index, outputs))?;
             }
-            Ok(())
+        }
+        Ok(())
+    }
+}
+
+/// Makes a runner of drawn networks.
+pub type MakeRunner<'a> = Box<dyn Fn(Passes<'a>) -> Box<dyn Runner<'a> + 'a> + 'a>;
+
+/// Runs the networks of some draws.
+pub trait Runner<'a> {
+    /// Outputs of a batch, draw by draw, in evaluation mode and without gradients. Noise on outputs follows from the batch's
+    /// number.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network.
+    fn run(&mut self, batch: &Tensor, number: u64, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()>;
+
+    /// Goes on with other draws.
+    fn replace(&mut self, passes: Passes<'a>);
+}
+
+/// The weights of some draws, made once and used for any number of batches.
+#[derive(Debug)]
+pub struct Passes<'a> {
+    network: &'a dyn Network,
+    passes: Vec<Pass>,
+    keys: Option<Vec<Key>>,
+    compute: Option<Kind>,
+}
+
+impl<'a> Passes<'a> {
+    /// Keeps the noise on outputs in tensors of their own, made by the next run: from then on, [`Self::renew_noise`]
+    /// overwrites them.
+    pub fn keep_noise(&mut self) {
+        for pass in &mut self.passes {
+            pass.noise = std::mem::take(&mut pass.noise).kept();
+        }
+    }
+
+    /// Overwrites kept noise on outputs with that of another batch.
+    pub fn renew_noise(&mut self, number: u64) {
+        for (pass, key) in self.passes.iter_mut().zip(self.keys.iter().flatten()) {
+            pass.noise.redraw(key.at(number));
+        }
+    }
+
+    /// Outputs of a batch for all draws: what stands before the first Bayesian layer is computed once.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network.
+    pub fn outputs(&mut self, batch: &Tensor, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
+        let (first, last) = (self.network.first_drawn_stage(), self.network.stages());
+        let network = self.network;
+        let run = |mut stages: Range<usize>, x: &Tensor, pass: &mut Pass| {
+            stages.try_fold(x.shallow_clone(), |h, stage| network.stage(stage, &h, pass))
+        };
+        tch::no_grad(|| {
+            let shared = run(0..first, batch, &mut Pass::plain(Mode::Eval).computing_in(self.compute))?;
+            self.passes.iter_mut().try_for_each(|pass| each(run(first..last, &shared, pass)?))
         })
     }
 
-    /// Some stages of the forward pass.
-    fn run(&self, mut stages: Range<usize>, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
-        stages.try_fold(x.shallow_clone(), |h, stage| self.network.stage(stage, &h, pass))
+    /// Overwrites the weights with those of other draws, tensor by tensor.
+    pub fn overwrite(&mut self, other: Passes<'a>) {
+        tch::no_grad(|| self.passes.iter_mut().zip(&other.passes).for_each(|(pass, other)| pass.overwrite(other)));
+        self.keys = other.keys;
+    }
+}
+
+impl<'a> Runner<'a> for Passes<'a> {
+    fn run(&mut self, batch: &Tensor, number: u64, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
+        for (pass, key) in self.passes.iter_mut().zip(self.keys.iter().flatten()) {
+            pass.set_noise(key.at(number));
+        }
+        self.outputs(batch, each)
+    }
+
+    fn replace(&mut self, passes: Passes<'a>) {
+        *self = passes;
     }
 }
 

@@ -46,7 +46,6 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
             source: train.as_ref(),
             validate: validation.is_some().then_some(&validate),
             run: place.folder.clone(),
-            compute: config.compute(setting.device),
             stop: setting.stop,
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
@@ -91,5 +90,6 @@ fn measure(config: &RunConfig, setting: &Setting, model: &Model, set: &Set) -> R
 /// Classifies a set with K draws.
 pub fn classify(config: &RunConfig, model: &Model, set: &dyn ImageSet, draws: u64) -> Result<evaluate::Evaluation> {
     let key = Key::new(config.seed).fold("predict");
-    evaluate::classify(model.draws(draws, key)?, model.network.members(), set.chunks(config.predict.batch_size))
+    let (draws, members) = (model.draws(draws, key)?, model.network.members());
+    model.computing(|| evaluate::classify(draws, members, set.chunks(config.predict.batch_size)))
 }

@@ -42,7 +42,6 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
             source: &source,
             validate: validation.then_some(&validate),
             run: place.folder.clone(),
-            compute: None,
             stop: setting.stop,
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)

@@ -105,7 +105,6 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
             source: &source,
             validate: (!parts.validation.is_empty()).then_some(&validate),
             run: None,
-            compute: None,
             stop: setting.stop,
         };
         fit.run(place.resume, &mut Quiet)

@@ -1,9 +1,11 @@
 //! Trained models used on new inputs, without the data they were trained on.
 
 mod images;
+mod replay;
 mod tables;
 
 pub use images::{ClassPrediction, Predicted};
+pub use replay::Replayed;
 pub use tables::NumberPrediction;
 
 use std::path::Path;

@@ -65,8 +65,6 @@ pub struct Fit<'a> {
     pub validate: Option<&'a Validate<'a>>,
     /// The run folder; nothing is saved without one.
     pub run: Option<PathBuf>,
-    /// The type in which large products are computed; that of the parameters when `None`.
-    pub compute: Option<Kind>,
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
 }
@@ -81,7 +79,7 @@ impl Fit<'_> {
             Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
         let examples = DatasetSize::new(self.source.len())?;
         let mut stepper =
-            Stepper::new(self.model, self.compute, examples, self.config.capture).with_sharpness(self.config.sharpness);
+            Stepper::new(self.model, examples, self.config.capture).with_sharpness(self.config.sharpness);
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
         let (before, started) = (progress.seconds, Instant::now());
         while progress.epoch < self.config.epochs {

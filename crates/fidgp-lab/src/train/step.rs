@@ -5,14 +5,14 @@
 //! inputs are overwritten: the batch, the noise, β. Whatever cannot be captured runs as before.
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Noise, OutputNoise, Pass};
+use fidgp::layer::{Ahead, Factors, Mode, Noise, OutputNoise, Pass};
 use fidgp::linalg::Check;
 use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
 use fidgp_cuda::{Graph, GraphError, SideStream};
 use tch::{Cuda, Device, Kind, Tensor};
 
 use super::optimiser::Optimiser;
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::model::Model;
 
 /// Steps before the capture: they choose kernels and allocate workspaces, which a capture may not.
@@ -46,10 +46,11 @@ pub struct Stepped {
 #[derive(Debug)]
 pub struct Stepper<'a> {
     model: &'a Model,
-    compute: Option<Kind>,
     examples: DatasetSize,
     sharpness: Option<f64>,
     capture: Capture,
+    /// Where inducing matrices are drawn while the factors are made.
+    beside: Option<SideStream>,
 }
 
 /// How far the capture is.
@@ -88,7 +89,7 @@ struct Fixed {
 
 impl<'a> Stepper<'a> {
     /// Steps on batches of `examples` in all; captured on CUDA when `capture` is set and all randomness is in tensors.
-    pub fn new(model: &'a Model, compute: Option<Kind>, examples: DatasetSize, capture: bool) -> Self {
+    pub fn new(model: &'a Model, examples: DatasetSize, capture: bool) -> Self {
         let replayable = model.network.inducing().iter().all(|weight| weight.is_replayable());
         let capture = match model.store.device() {
             Device::Cuda(device) if capture && replayable => match SideStream::new(device) {
@@ -97,7 +98,11 @@ impl<'a> Stepper<'a> {
             },
             _ => Capture::Off,
         };
-        Self { model, compute, examples, sharpness: None, capture }
+        let beside = match (&capture, model.store.device()) {
+            (Capture::Warming(..), Device::Cuda(device)) => SideStream::new(device).ok(),
+            _ => None,
+        };
+        Self { model, examples, sharpness: None, capture, beside }
     }
 
     /// Takes the NLL's gradient at `θ + ρ g/‖g‖`, g being that at θ (Foret et al. 2021): the same noise in both passes, no
@@ -181,10 +186,31 @@ impl<'a> Stepper<'a> {
 
     /// The step itself, and the noise on outputs it was made with.
     fn compute(&self, fixed: &Fixed, frozen_norm: bool, optimiser: &Optimiser) -> Result<(Stepped, OutputNoise)> {
+        let prepared = self.prepare(fixed)?;
+        self.model.computing(|| self.losses(fixed, prepared, frozen_norm, optimiser))
+    }
+
+    /// Factors and inducing matrices: on CUDA side by side, since neither fills the device.
+    fn prepare(&self, fixed: &Fixed) -> Result<(Factors, Ahead)> {
         let weights = self.model.network.inducing();
         let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
-        let factors = Factors::of(&weights, check)?;
-        let (nll, pass) = self.forward(fixed, &factors, |pass| pass.frozen_norm = frozen_norm)?;
+        let factors = || Factors::of(&weights, check);
+        let ahead = || Ahead::draw(&weights, Mode::Train, &fixed.noise);
+        let (factors, ahead) = match self.beside {
+            Some(stream) => stream.beside(factors, ahead).map_err(|error| LabError::config("CUDA", error.0))?,
+            None => (factors(), ahead()),
+        };
+        Ok((factors?, ahead?))
+    }
+
+    fn losses(
+        &self,
+        fixed: &Fixed,
+        prepared: (Factors, Ahead),
+        frozen_norm: bool,
+        optimiser: &Optimiser,
+    ) -> Result<(Stepped, OutputNoise)> {
+        let (nll, pass) = self.forward(fixed, prepared, |pass| pass.frozen_norm = frozen_norm)?;
         let kl = sum_kl(pass.kl());
         let loss = negative_elbo(&nll, kl.as_ref(), &fixed.beta, self.examples);
         let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map_or_else(|| nll.zeros_like(), |kl| part(kl).detach());
@@ -198,7 +224,7 @@ impl<'a> Stepper<'a> {
                 let divergence = kl.is_some().then(|| optimiser.gradient(&divergence)).transpose()?;
                 let away = &at_here * (rho / (at_here.norm() + 1e-12));
                 optimiser.shift(&away);
-                let sharp = self.nll_gradient(fixed, check, frozen_norm, optimiser);
+                let sharp = self.nll_gradient(fixed, frozen_norm, optimiser);
                 optimiser.shift(&-away);
                 match divergence {
                     Some(divergence) => divergence + sharp?,
@@ -210,18 +236,23 @@ impl<'a> Stepper<'a> {
     }
 
     /// The NLL of the batch, by a pass set up as said.
-    fn forward(&self, fixed: &Fixed, factors: &Factors, set: impl FnOnce(&mut Pass)) -> Result<(Tensor, Pass)> {
+    fn forward(
+        &self,
+        fixed: &Fixed,
+        (factors, ahead): (Factors, Ahead),
+        set: impl FnOnce(&mut Pass),
+    ) -> Result<(Tensor, Pass)> {
         let weights = self.model.network.inducing();
-        let mut pass = Pass::with_noise(&weights, factors, Mode::Train, &fixed.noise)?.computing_in(self.compute);
+        let pass = Pass::with_ahead(&weights, &factors, Mode::Train, &fixed.noise, ahead)?;
+        let mut pass = pass.computing_in(self.model.compute);
         set(&mut pass);
         let outputs = self.model.network.forward(&fixed.x, &mut pass)?;
         Ok((self.model.likelihood.nll(&outputs, &fixed.y), pass))
     }
 
     /// The NLL's gradient where the parameters are now; BatchNorm's statistics stay as they are.
-    fn nll_gradient(&self, fixed: &Fixed, check: Check, frozen_norm: bool, optimiser: &Optimiser) -> Result<Tensor> {
-        let factors = Factors::of(&self.model.network.inducing(), check)?;
-        let (nll, _) = self.forward(fixed, &factors, |pass| {
+    fn nll_gradient(&self, fixed: &Fixed, frozen_norm: bool, optimiser: &Optimiser) -> Result<Tensor> {
+        let (nll, _) = self.forward(fixed, self.prepare(fixed)?, |pass| {
             pass.frozen_norm = frozen_norm;
             pass.keep_statistics = true;
         })?;

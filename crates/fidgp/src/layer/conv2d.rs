@@ -129,7 +129,8 @@ impl Conv2d {
                 Drawn::MeanAndScale { mean, scale } => {
                     let y = self.apply_mean(x, &mean, pass)?;
                     let noise = pass.noise.of(name, &y)?;
-                    y + noise * (scale * self.patch_energy(x).sqrt())
+                    let sd = scale * self.patch_energy(x).sqrt();
+                    y.addcmul(&noise, &sd.to_kind(y.kind()))
                 }
             },
         };

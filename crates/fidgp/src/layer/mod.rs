@@ -13,7 +13,7 @@ pub use conv2d::{Conv2d, Conv2dConfig};
 pub use custom::{Apply, CustomWeight};
 pub use linear::Linear;
 pub use noise::{Noise, OutputNoise};
-pub use pass::{Factors, Mode, Pass, Taps};
+pub use pass::{Ahead, Factors, Mode, Pass, Taps};
 pub use slot::{DenseStart, DenseWeight, Slot, SlotConfig};
 
 use tch::Tensor;

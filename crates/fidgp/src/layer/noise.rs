@@ -58,10 +58,8 @@ impl Noise {
             if let Some(bulk) = &mut self.bulk {
                 bulk_key(key).refill_normal(bulk);
             }
-            for (layer, noise) in &mut self.outputs.drawn {
-                output_key(key, layer).refill_normal(noise);
-            }
         });
+        self.outputs.redraw(key);
     }
 }
 
@@ -95,6 +93,15 @@ impl OutputNoise {
     pub fn kept(mut self) -> Self {
         self.keep = true;
         self
+    }
+
+    /// Overwrites what has been kept with the noise of another key.
+    pub(crate) fn redraw(&mut self, key: Key) {
+        tch::no_grad(|| {
+            for (layer, noise) in &mut self.drawn {
+                output_key(key, layer).refill_normal(noise);
+            }
+        });
     }
 
     /// The same tensors, not copies.

@@ -6,6 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::{Noise, OutputNoise};
 use crate::linalg::Check;
+use crate::posterior::InducingDraw;
 use crate::prior::PriorFactors;
 use crate::weight::{self, Drawn, InducingWeight, Kl, Stack};
 use crate::{Error, Key, Result};
@@ -66,6 +67,20 @@ impl Factors {
     fn place(&self, layer: &str) -> Result<&(usize, i64)> {
         let advice = "has no factors: make `Factors::of` all Bayesian weights";
         self.places.get(layer).ok_or_else(|| Error::setting("layer", layer, advice))
+    }
+}
+
+/// What a draw can do without factors: the inducing matrices. On a GPU both are made at once.
+#[derive(Debug)]
+pub struct Ahead(Vec<Option<InducingDraw>>);
+
+impl Ahead {
+    /// Draws the inducing matrices that need no factors; in training the power iterations of their flows advance.
+    ///
+    /// # Errors
+    /// When flows that should be alike are not.
+    pub fn draw(weights: &[&InducingWeight], mode: Mode, noise: &Noise) -> Result<Self> {
+        Ok(Self(weight::draw_ahead(weights, &noise.weights, mode == Mode::Train)?))
     }
 }
 
@@ -130,9 +145,22 @@ impl Pass {
     /// # Errors
     /// When a draw fails; the error names the layer.
     pub fn with_noise(weights: &[&InducingWeight], factors: &Factors, mode: Mode, noise: &Noise) -> Result<Self> {
+        Self::with_ahead(weights, factors, mode, noise, Ahead::draw(weights, mode, noise)?)
+    }
+
+    /// The same with what was drawn ahead from that noise.
+    ///
+    /// # Errors
+    /// When a draw fails; the error names the layer.
+    pub fn with_ahead(
+        weights: &[&InducingWeight],
+        factors: &Factors,
+        mode: Mode,
+        noise: &Noise,
+        ahead: Ahead,
+    ) -> Result<Self> {
         let mut pass = Self { noise: noise.outputs.share(), ..Self::plain(mode) };
-        let stacks = factors.stacks_of(weights)?;
-        let draws = weight::draw_all(weights, stacks, &noise.weights, mode == Mode::Train)?;
+        let draws = weight::draw_all(weights, factors.stacks_of(weights)?, &noise.weights, ahead.0)?;
         for (weight, (drawn, kl)) in weights.iter().zip(draws) {
             pass.drawn.insert(weight.name.clone(), drawn);
             pass.kl.push((weight.name.clone(), kl));
@@ -228,6 +256,22 @@ impl Pass {
     pub fn computing_in(mut self, kind: Option<Kind>) -> Self {
         self.compute = kind;
         self
+    }
+
+    /// Drawn weights in the type of the computation, for passes that are used many times.
+    #[must_use]
+    pub(crate) fn with_cast_weights(mut self) -> Self {
+        if let Some(kind) = self.compute {
+            self.drawn.values_mut().for_each(|drawn| *drawn = drawn.map(|tensor| tensor.to_kind(kind)));
+        }
+        self
+    }
+
+    /// Overwrites every drawn weight with that of another pass through the same network.
+    pub(crate) fn overwrite(&mut self, other: &Self) {
+        for (drawn, other) in self.drawn.values().zip(other.drawn.values()) {
+            drawn.tensors().into_iter().zip(other.tensors()).for_each(|(mine, theirs)| mine.shallow_clone().copy_(theirs));
+        }
     }
 
     /// A tensor in the type of the computation.

@@ -10,7 +10,8 @@ use crate::distribution::Bounded;
 use crate::posterior::{self, InducingDraw};
 use crate::prior::PriorFactors;
 
-/// Draws every weight with its noise: the same as [`InducingWeight::draw`] one by one, up to rounding.
+/// Draws every weight with its noise: the same as [`InducingWeight::draw`] one by one, up to rounding. What
+/// [`draw_ahead`] has drawn is given.
 ///
 /// # Errors
 /// When Matheron noise meets factors without Gram factors.
@@ -18,9 +19,13 @@ pub fn draw_all(
     weights: &[&InducingWeight],
     stacks: &[Stack],
     noise: &[WeightNoise],
-    training: bool,
+    ahead: Vec<Option<InducingDraw>>,
 ) -> Result<Vec<(Drawn, Kl)>> {
-    let inducing = draw_inducing(weights, stacks, noise, training)?;
+    let rest = |(index, drawn): (usize, Option<InducingDraw>)| {
+        let now = || weights[index].posterior.draw(&layer(stacks, index), &noise[index].inducing);
+        drawn.unwrap_or_else(now)
+    };
+    let inducing: Vec<_> = ahead.into_iter().enumerate().map(rest).collect();
     let lambdas = scales(weights);
     let mut drawn: Vec<Option<Drawn>> = weights.iter().map(|_| None).collect();
     for stack in stacks {
@@ -211,13 +216,16 @@ fn layer(stacks: &[Stack], index: usize) -> PriorFactors {
     stacks.iter().find_map(find).expect("every weight is in a stack")
 }
 
-/// V of every layer, posteriors that are alike as one batch.
-fn draw_inducing(
+/// V of every layer whose posterior is whitened: it needs no factors, so it can be drawn while they are made. Posteriors
+/// that are alike are one batch.
+///
+/// # Errors
+/// When flows that should be alike are not.
+pub fn draw_ahead(
     weights: &[&InducingWeight],
-    stacks: &[Stack],
     noise: &[WeightNoise],
     training: bool,
-) -> Result<Vec<InducingDraw>> {
+) -> Result<Vec<Option<InducingDraw>>> {
     let mut draws: Vec<Option<InducingDraw>> = weights.iter().map(|_| None).collect();
     for group in groups(weights, |a, b| a.posterior.is_like(&b.posterior)) {
         if let [index] = group[..] {
@@ -225,7 +233,7 @@ fn draw_inducing(
             if let (true, Some(flow)) = (training, posterior.flow()) {
                 crate::flow::Flow::advance_spectral(flow);
             }
-            draws[index] = Some(posterior.draw(&layer(stacks, index), &noise[index].inducing));
+            draws[index] = posterior.draw_whitened(&noise[index].inducing);
             continue;
         }
         let posteriors: Vec<_> = group.iter().map(|&index| &weights[index].posterior).collect();
@@ -234,7 +242,7 @@ fn draw_inducing(
             draws[*index] = Some(draw);
         }
     }
-    Ok(draws.into_iter().flatten().collect())
+    Ok(draws)
 }
 
 /// λ of every layer.
@@ -288,7 +296,8 @@ mod tests {
         let stacks = factors(&weights, Check::Now).unwrap();
         let noise: Vec<_> = weights.iter().map(|weight| weight.noise(Key::new(9), false)).collect();
         compare_many(&weights, &stacks);
-        let together = draw_all(&weights, &stacks, &noise, false).unwrap();
+        let ahead = draw_ahead(&weights, &noise, false).unwrap();
+        let together = draw_all(&weights, &stacks, &noise, ahead).unwrap();
         for ((weight, noise), (drawn, kl)) in weights.iter().zip(&noise).zip(&together) {
             let (alone, alone_kl) = weight.draw(&weight.factors(Check::Now).unwrap(), noise).unwrap();
             assert!((alone.matrix() - drawn.matrix()).abs().max().double_value(&[]) < 1e-10, "{}", weight.name);
@@ -304,7 +313,8 @@ mod tests {
             (0..3).map(|k| weights.iter().map(|weight| weight.noise(Key::new(11).at(k), false)).collect()).collect();
         let many = draw_many(weights, stacks, &noise.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
         for (noise, many) in noise.iter().zip(&many) {
-            let alone = draw_all(weights, stacks, noise, false).unwrap();
+            let ahead = draw_ahead(weights, noise, false).unwrap();
+            let alone = draw_all(weights, stacks, noise, ahead).unwrap();
             for ((weight, (alone, _)), many) in weights.iter().zip(&alone).zip(many) {
                 let gap = (alone.matrix() - many.matrix()).abs().max().double_value(&[]);
                 assert!(gap < 1e-10, "{}: {gap}", weight.name);

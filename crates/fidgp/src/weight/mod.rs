@@ -5,7 +5,7 @@
 
 mod batch;
 
-pub use batch::{draw_all, draw_many};
+pub use batch::{draw_ahead, draw_all, draw_many};
 
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
@@ -206,17 +206,29 @@ impl Drawn {
     /// The same tensors, not copies.
     #[must_use]
     pub fn share(&self) -> Self {
+        self.map(Tensor::shallow_clone)
+    }
+
+    /// Another tensor in place of each matrix; the scale stays.
+    pub(crate) fn map(&self, of: impl Fn(&Tensor) -> Tensor) -> Self {
         match self {
-            Self::Weight(weight) => Self::Weight(weight.shallow_clone()),
+            Self::Weight(weight) => Self::Weight(of(weight)),
             Self::MeanAndScale { mean, scale } => {
                 let mean = match mean {
-                    MeanWeight::Matrix(matrix) => MeanWeight::Matrix(matrix.shallow_clone()),
-                    MeanWeight::Factors { left, right } => {
-                        MeanWeight::Factors { left: left.shallow_clone(), right: right.shallow_clone() }
-                    }
+                    MeanWeight::Matrix(matrix) => MeanWeight::Matrix(of(matrix)),
+                    MeanWeight::Factors { left, right } => MeanWeight::Factors { left: of(left), right: of(right) },
                 };
                 Self::MeanAndScale { mean, scale: scale.shallow_clone() }
             }
+        }
+    }
+
+    /// All its tensors.
+    pub(crate) fn tensors(&self) -> Vec<&Tensor> {
+        match self {
+            Self::Weight(weight) => vec![weight],
+            Self::MeanAndScale { mean: MeanWeight::Matrix(matrix), scale } => vec![matrix, scale],
+            Self::MeanAndScale { mean: MeanWeight::Factors { left, right }, scale } => vec![left, right, scale],
         }
     }
 
