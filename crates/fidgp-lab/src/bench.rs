@@ -55,7 +55,7 @@ const WARM_UP: usize = 5;
 /// When the config is not one of an image classifier, or does not fit the device.
 pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Vec<Measured>> {
     let bench = Bench::new(config, options)?;
-    let mut times = vec![bench.train()?, bench.predict()?];
+    let mut times = vec![bench.train()?, bench.predict(true)?, bench.predict(false)?];
     if options.parts && !bench.model.network.inducing().is_empty() {
         times.extend([bench.factors()?, bench.draw(false)?, bench.draw(true)?, bench.network()?]);
     }
@@ -106,16 +106,19 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// K new draws and their mean probabilities for a batch, factors made before.
-    fn predict(&self) -> Result<Measured> {
+    /// Mean probabilities of a batch over K draws, factors made before: with new draws for every batch, or with draws that
+    /// were made before.
+    fn predict(&self, redraw: bool) -> Result<Measured> {
         let draws = self.model.draws(self.options.draws, Key::new(3))?;
         let all = 0..draws.count;
-        let label = format!("predict, K = {}", draws.count);
+        let label = format!("predict, K = {}{}", draws.count, if redraw { "" } else { ", draws kept" });
         let mut runner = (draws.runner)(draws.passes(all.clone())?);
         let mut number = 0;
         self.measure(&label, || {
             self.model.computing(|| -> Result<()> {
-                runner.replace(draws.passes(all.clone())?);
+                if redraw {
+                    runner.replace(draws.passes(all.clone())?);
+                }
                 number += 1;
                 let mut sum: Option<Tensor> = None;
                 runner.run(&self.x, number, &mut |logits| {

@@ -113,13 +113,13 @@ impl CustomWeight for MeanFieldWeight {
             let noise = pass.noise.of(name, &mean)?;
             return Ok(mean + noise * variance.sqrt());
         }
-        let drawn = |part: &str, mean: &Tensor, sd: &Tensor| match pass.noise.of_weight(&format!("{name}.{part}"), mean)
-        {
-            Some(noise) => mean + sd * noise,
-            None => mean.shallow_clone(),
+        let mut drawn = |part: &str, mean: &Tensor, sd: &Tensor| {
+            let noise = pass.noise.of_weight(&format!("{name}.{part}"), mean);
+            noise.map_or_else(|| mean.shallow_clone(), |noise| mean + sd * noise)
         };
         let bias = bias.as_ref().zip(bias_sd.as_ref()).map(|(mean, sd)| drawn("bias", mean, sd));
-        apply(x, &drawn("weight", weight, &weight_sd), bias.as_ref(), pass)
+        let weight = drawn("weight", weight, &weight_sd);
+        apply(x, &weight, bias.as_ref(), pass)
     }
 
     fn is_random(&self) -> bool {

@@ -81,6 +81,8 @@ pub struct OutputNoise {
     draw: Option<Key>,
     keep: bool,
     drawn: BTreeMap<String, Tensor>,
+    /// Of weights that layers draw themselves.
+    drawn_weights: BTreeMap<String, Tensor>,
 }
 
 impl OutputNoise {
@@ -88,7 +90,7 @@ impl OutputNoise {
         Self { key: Some(key), draw: Some(key), ..Self::default() }
     }
 
-    /// Keeps what is drawn from now on, so that the next pass can be given the same tensors.
+    /// Keeps what is drawn from now on, so that the next pass finds the same tensors.
     #[must_use]
     pub fn kept(mut self) -> Self {
         self.keep = true;
@@ -106,8 +108,11 @@ impl OutputNoise {
 
     /// The same tensors, not copies.
     pub(super) fn share(&self) -> Self {
-        let drawn = self.drawn.iter().map(|(layer, tensor)| (layer.clone(), tensor.shallow_clone())).collect();
-        Self { key: self.key, draw: self.draw, keep: self.keep, drawn }
+        let share = |drawn: &BTreeMap<String, Tensor>| {
+            drawn.iter().map(|(layer, tensor)| (layer.clone(), tensor.shallow_clone())).collect()
+        };
+        let (drawn, drawn_weights) = (share(&self.drawn), share(&self.drawn_weights));
+        Self { key: self.key, draw: self.draw, keep: self.keep, drawn, drawn_weights }
     }
 
     /// Other noise from another key, where there is any.
@@ -117,8 +122,26 @@ impl OutputNoise {
     }
 
     /// Standard normals for a layer's weight, the same for all batches of a draw; none in a pass without noise.
-    pub fn of_weight(&self, layer: &str, like: &Tensor) -> Option<Tensor> {
-        self.draw.map(|key| key.fold(layer).fold("weight").normal(&like.size(), like.kind(), like.device()))
+    pub fn of_weight(&mut self, layer: &str, like: &Tensor) -> Option<Tensor> {
+        if let Some(drawn) = self.drawn_weights.get(layer) {
+            return Some(drawn.shallow_clone());
+        }
+        let noise = weight_key(self.draw?, layer).normal(&like.size(), like.kind(), like.device());
+        if self.keep {
+            self.drawn_weights.insert(layer.to_owned(), noise.shallow_clone());
+        }
+        Some(noise)
+    }
+
+    /// Goes on with the draw of other noise: what has been kept for weights is overwritten.
+    pub(super) fn follow(&mut self, other: &Self) {
+        (self.key, self.draw) = (other.key, other.draw);
+        let Some(draw) = self.draw else { return };
+        tch::no_grad(|| {
+            for (layer, noise) in &mut self.drawn_weights {
+                weight_key(draw, layer).refill_normal(noise);
+            }
+        });
     }
 
     /// Whether the pass has noise, or runs at the means.
@@ -141,6 +164,10 @@ impl OutputNoise {
         }
         Ok(noise)
     }
+}
+
+fn weight_key(key: Key, layer: &str) -> Key {
+    key.fold(layer).fold("weight")
 }
 
 fn output_key(key: Key, layer: &str) -> Key {

@@ -272,6 +272,7 @@ impl Pass {
         for (drawn, other) in self.drawn.values().zip(other.drawn.values()) {
             drawn.tensors().into_iter().zip(other.tensors()).for_each(|(mine, theirs)| mine.shallow_clone().copy_(theirs));
         }
+        self.noise.follow(&other.noise);
     }
 
     /// A tensor in the type of the computation.
