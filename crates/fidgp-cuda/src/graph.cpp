@@ -92,13 +92,6 @@ int fidgp_wait(Stream waiting, Stream awaited, char *message, std::size_t size) 
   });
 }
 
-int fidgp_allow_tf32(bool allow, char *message, std::size_t size) {
-  return guarded(message, size, [&] {
-    void *context = find<void *()>("_ZN2at13globalContextEv")();
-    find<void(void *, bool)>("_ZN2at7Context18setAllowTF32CuBLASEb")(context, allow);
-  });
-}
-
 int fidgp_graph_new(void **graph, char *message, std::size_t size) {
   return guarded(message, size, [&] {
     auto *construct = find<void(void *, bool)>("_ZN2at4cuda9CUDAGraphC1Eb");

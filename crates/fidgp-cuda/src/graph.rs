@@ -27,7 +27,6 @@ unsafe extern "C" {
     fn fidgp_side_stream(device: i8, stream: *mut RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_set_stream(stream: RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_wait(waiting: RawStream, awaited: RawStream, message: *mut c_char, size: usize) -> c_int;
-    fn fidgp_allow_tf32(allow: bool, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_new(graph: *mut *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_begin(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_end(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
@@ -50,7 +49,7 @@ pub struct Graph(NonNull<c_void>);
 #[expect(unsafe_code, reason = "calls into libtorch's graph class; this crate is the place for them")]
 mod linux {
     use super::{CStr, Graph, GraphError, NonNull, RawStream, SideStream, c_char, c_int};
-    use super::{fidgp_allow_tf32, fidgp_current_stream, fidgp_set_stream, fidgp_side_stream, fidgp_wait};
+    use super::{fidgp_current_stream, fidgp_set_stream, fidgp_side_stream, fidgp_wait};
     use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
 
     /// Calls a function of the C face and takes its message when it fails.
@@ -121,19 +120,6 @@ mod linux {
         guarded(|message, size| unsafe { fidgp_wait(waiting, awaited, message, size) })
     }
 
-    /// Does work in which products of f32 matrices may take TF32's ten digits (binary) of their factors on a GPU. Outside it
-    /// they take all.
-    pub fn with_tf32<T>(work: impl FnOnce() -> T) -> T {
-        // SAFETY: a setting of libtorch's global context; where it is not found, products stay exact.
-        let allow = |allow| guarded(|message, size| unsafe { fidgp_allow_tf32(allow, message, size) });
-        let allowed = allow(true).is_ok();
-        let result = work();
-        if allowed {
-            allow(false).ok();
-        }
-        result
-    }
-
     fn set(stream: RawStream) -> Result<(), GraphError> {
         // SAFETY: the stream came from libtorch itself.
         guarded(|message, size| unsafe { fidgp_set_stream(stream, message, size) })
@@ -187,11 +173,6 @@ mod elsewhere {
 
     const NO_CUDA: &str = "CUDA graphs need Linux";
 
-    /// Does the work: there is no GPU here.
-    pub fn with_tf32<T>(work: impl FnOnce() -> T) -> T {
-        work()
-    }
-
     impl SideStream {
         /// Fails: there is no CUDA here.
         pub fn new(_device: usize) -> Result<Self, GraphError> {
@@ -221,11 +202,6 @@ mod elsewhere {
         }
     }
 }
-
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::with_tf32;
-#[cfg(target_os = "linux")]
-pub use linux::with_tf32;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -115,19 +115,17 @@ impl<'a> Bench<'a> {
         let mut runner = (draws.runner)(draws.passes(all.clone())?);
         let mut number = 0;
         self.measure(&label, || {
-            self.model.computing(|| -> Result<()> {
-                if redraw {
-                    runner.replace(draws.passes(all.clone())?);
-                }
-                number += 1;
-                let mut sum: Option<Tensor> = None;
-                runner.run(&self.x, number, &mut |logits| {
-                    let probs = logits.softmax(-1, Kind::Float);
-                    sum = Some(sum.take().map_or_else(|| probs.shallow_clone(), |sum| sum + &probs));
-                    Ok(())
-                })?;
+            if redraw {
+                runner.replace(draws.passes(all.clone())?);
+            }
+            number += 1;
+            let mut sum: Option<Tensor> = None;
+            runner.run(&self.x, number, &mut |logits| {
+                let probs = logits.softmax(-1, Kind::Float);
+                sum = Some(sum.take().map_or_else(|| probs.shallow_clone(), |sum| sum + &probs));
                 Ok(())
-            })
+            })?;
+            Ok(())
         })
     }
 
@@ -143,16 +141,14 @@ impl<'a> Bench<'a> {
         let optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
         let work = || -> Result<()> {
             let factors = Factors::of(&weights, Check::Deferred)?;
-            self.model.computing(|| {
-                let pass = Pass::with_noise(&weights, &factors, Mode::Train, &noise)?;
-                if gradient {
-                    let kl = sum_kl(pass.kl()).ok_or_else(|| LabError::config("network", "has no Bayesian weights"))?;
-                    let sums = pass.weights().map(|weight| weight.square().sum(Kind::Float));
-                    let loss = sums.fold(kl.inducing + kl.conditional, |loss, sum| loss + sum);
-                    let _ = optimiser.gradient(&loss)?;
-                }
-                Ok(())
-            })
+            let pass = Pass::with_noise(&weights, &factors, Mode::Train, &noise)?;
+            if gradient {
+                let kl = sum_kl(pass.kl()).ok_or_else(|| LabError::config("network", "has no Bayesian weights"))?;
+                let sums = pass.weights().map(|weight| weight.square().sum(Kind::Float));
+                let loss = sums.fold(kl.inducing + kl.conditional, |loss, sum| loss + sum);
+                let _ = optimiser.gradient(&loss)?;
+            }
+            Ok(())
         };
         if gradient {
             self.replayed("factors, draw and their gradient", work)

@@ -4,7 +4,6 @@ use fidgp::Key;
 use fidgp::layer::Network;
 use fidgp::objective::{Gaussian, categorical_nll};
 use fidgp::predict::Draws;
-use fidgp_cuda::with_tf32;
 use fidgp_data::ChannelStatistics;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::cost::Cost;
@@ -200,12 +199,6 @@ impl Model {
             draws.runner = Box::new(move |passes| Box::new(Replayed::new(passes, index)));
         }
         Ok(draws)
-    }
-
-    /// Does work on weights that the network takes in bf16: then the products that make them need no more digits than TF32
-    /// has. Factorisations stand outside.
-    pub fn computing<T>(&self, work: impl FnOnce() -> T) -> T {
-        if self.compute == Some(Kind::BFloat16) { with_tf32(work) } else { work() }
     }
 
     /// Number of trainable numbers.

@@ -57,6 +57,16 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
         said["start"]["layers"].as_array().unwrap().iter().all(|layer| layer["energy_kept"].as_f64().unwrap() > 0.999)
     );
 
+    // a training that names the weights starts there too, and quietly: nobody listens to what it says about it
+    let start = format!("start.weights={weights}");
+    let still = ["train.epochs=1", "train.optimiser.learning_rate=1e-9", &start];
+    let still = still.into_iter().flat_map(|change| ["--set", change]);
+    let words = ["train", "bayes.toml", "--device", "cpu", "--data", data, "--out", "started"];
+    place.fidgp(&words.into_iter().chain(still).collect::<Vec<_>>()).ends(0);
+    let nll = json(&place.path("started/results.json"))["metrics"]["cls/NLL"].as_f64().unwrap();
+    let wrapped = stage(3)["nll"].as_f64().unwrap();
+    assert!((nll - wrapped).abs() < 0.1, "{nll} after a start at {wrapped}");
+
     let table = wrap(&place, &["--weights", weights, "--set", "inducing.inducing_cols=4"]).ends(0);
     assert!(table.out.contains("energy %") && table.out.contains("mean of 3 weight draws"), "{}", table.out);
     wrap(&place, &["--weights", weights, "--out", "wrapped"]).ends(2).says(&["holds a run already"]);

@@ -91,5 +91,5 @@ fn measure(config: &RunConfig, setting: &Setting, model: &Model, set: &Set) -> R
 pub fn classify(config: &RunConfig, model: &Model, set: &dyn ImageSet, draws: u64) -> Result<evaluate::Evaluation> {
     let key = Key::new(config.seed).fold("predict");
     let (draws, members) = (model.draws(draws, key)?, model.network.members());
-    model.computing(|| evaluate::classify(draws, members, set.chunks(config.predict.batch_size)))
+    evaluate::classify(draws, members, set.chunks(config.predict.batch_size))
 }

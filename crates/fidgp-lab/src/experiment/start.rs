@@ -15,8 +15,8 @@ use crate::source::ImageSet;
 pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dyn ImageSet) -> Result<()> {
     let Some(start) = &config.start else { return Ok(()) };
     let (plain, found) = plain(config, signature, &start.weights, model.store.device())?;
-    tracing::info!("{}\n{found}", start.weights.display());
-    tracing::info!("{}", wrap(model, &plain)?);
+    let kept = wrap(model, &plain)?; // not within the message: that is evaluated only where somebody listens
+    tracing::info!("{}\n{found}\n{kept}", start.weights.display());
     reestimate(config, model, images, start.statistics_images)
 }
 

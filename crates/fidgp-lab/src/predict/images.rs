@@ -83,12 +83,10 @@ impl Predictor {
         let batch = Tensor::from_slice(&pixels.concat()).view([-1, view.channels as i64, side, side]);
         let batch = normalisation.apply(&batch.to_device(self.model.store.device()).to_kind(Kind::Float));
         let (draws, members) = (self.draws(draws)?, self.model.network.members());
-        let (classified, used) = self.model.computing(|| -> Result<_> {
-            Ok(match tolerance {
-                Some(tolerance) if members == 1 => classify_to(&draws, &batch, tolerance)?,
-                _ => (classify_members(&draws, members, &[batch], None)?, draws.count.max(members as u64)),
-            })
-        })?;
+        let (classified, used) = match tolerance {
+            Some(tolerance) if members == 1 => classify_to(&draws, &batch, tolerance)?,
+            _ => (classify_members(&draws, members, &[batch], None)?, draws.count.max(members as u64)),
+        };
         let rows = |tensor: &Tensor| -> Result<Vec<f64>> {
             Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu).reshape([-1]))?)
         };

@@ -186,31 +186,7 @@ impl<'a> Stepper<'a> {
 
     /// The step itself, and the noise on outputs it was made with.
     fn compute(&self, fixed: &Fixed, frozen_norm: bool, optimiser: &Optimiser) -> Result<(Stepped, OutputNoise)> {
-        let prepared = self.prepare(fixed)?;
-        self.model.computing(|| self.losses(fixed, prepared, frozen_norm, optimiser))
-    }
-
-    /// Factors and inducing matrices: on CUDA side by side, since neither fills the device.
-    fn prepare(&self, fixed: &Fixed) -> Result<(Factors, Ahead)> {
-        let weights = self.model.network.inducing();
-        let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
-        let factors = || Factors::of(&weights, check);
-        let ahead = || Ahead::draw(&weights, Mode::Train, &fixed.noise);
-        let (factors, ahead) = match self.beside {
-            Some(stream) => stream.beside(factors, ahead).map_err(|error| LabError::config("CUDA", error.0))?,
-            None => (factors(), ahead()),
-        };
-        Ok((factors?, ahead?))
-    }
-
-    fn losses(
-        &self,
-        fixed: &Fixed,
-        prepared: (Factors, Ahead),
-        frozen_norm: bool,
-        optimiser: &Optimiser,
-    ) -> Result<(Stepped, OutputNoise)> {
-        let (nll, pass) = self.forward(fixed, prepared, |pass| pass.frozen_norm = frozen_norm)?;
+        let (nll, pass) = self.forward(fixed, self.prepare(fixed)?, |pass| pass.frozen_norm = frozen_norm)?;
         let kl = sum_kl(pass.kl());
         let loss = negative_elbo(&nll, kl.as_ref(), &fixed.beta, self.examples);
         let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map_or_else(|| nll.zeros_like(), |kl| part(kl).detach());
@@ -233,6 +209,19 @@ impl<'a> Stepper<'a> {
             }
         };
         Ok((Stepped { parts, gradient }, pass.noise))
+    }
+
+    /// Factors and inducing matrices: on CUDA side by side, since neither fills the device.
+    fn prepare(&self, fixed: &Fixed) -> Result<(Factors, Ahead)> {
+        let weights = self.model.network.inducing();
+        let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
+        let factors = || Factors::of(&weights, check);
+        let ahead = || Ahead::draw(&weights, Mode::Train, &fixed.noise);
+        let (factors, ahead) = match self.beside {
+            Some(stream) => stream.beside(factors, ahead).map_err(|error| LabError::config("CUDA", error.0))?,
+            None => (factors(), ahead()),
+        };
+        Ok((factors?, ahead?))
     }
 
     /// The NLL of the batch, by a pass set up as said.
