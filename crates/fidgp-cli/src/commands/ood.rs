@@ -120,7 +120,8 @@ fn procedure_and_lemma(document: &OodDocument, spectral: bool) -> String {
             format!("{name:<21}{cells}")
         };
         let verdict = if paper.passed { "held" } else { "FAILED: these numbers measure the draw, not the images" };
-        let _ = writeln!(text, "\nthe released script's procedure, AUROC in % of repeats; {} images a set", paper.images);
+        let _ =
+            writeln!(text, "\nthe released script's procedure, AUROC in % of repeats; {} images a set", paper.images);
         let _ = writeln!(text, "{}  must be 50: {verdict}", row("null: ID against ID", &paper.null));
         for (name, values) in &paper.sets {
             let _ = writeln!(text, "{}", row(name, values));

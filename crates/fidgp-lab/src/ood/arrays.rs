@@ -131,8 +131,7 @@ pub fn run_arrays(
         Ok((record, own))
     };
     let validation = settings.choose_on.iter().filter(|name| *name != HELD_OUT);
-    let validation =
-        validation.map(|name| Ok(Inputs { name: name.clone(), rows: of(name)?, labels: vec![] }));
+    let validation = validation.map(|name| Ok(Inputs { name: name.clone(), rows: of(name)?, labels: vec![] }));
     let compared = Compared {
         validation: validation.collect::<Result<_>>()?,
         ood: settings.ood.iter().map(set).collect::<Result<_>>()?,

@@ -146,6 +146,10 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
         validation.push(Inputs { name: set.name, rows: set.pixels, labels: Vec::new() });
     }
     let observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
+    if settings.more.paper_protocol && observer.inducing.is_empty() {
+        let why = "needs a model with inducing weights: without a U the released procedure has nothing to project on";
+        return Err(LabError::config("--paper-protocol", why));
+    }
     let fit = some_of(&train, settings.fit, settings.seed);
     let kept = kept(predictor, &id_name, fit.labels.len(), settings)?;
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
@@ -215,11 +219,7 @@ pub(super) fn compare(
     if settings.choose_on.iter().any(|name| name == HELD_OUT) {
         on.folds = held_out(&scored, &id.labels, &choosing, pipeline, &on.id)?;
     }
-    let chosen = if choosing.is_empty() {
-        None
-    } else {
-        Some(choose(&pipeline.families, &pipeline.fit.columns, &on)?)
-    };
+    let chosen = if choosing.is_empty() { None } else { Some(choose(&pipeline.families, &pipeline.fit.columns, &on)?) };
     let append = |columns: &mut Columns| -> Result<()> {
         if let Some((_, made)) = &chosen {
             let score = made.score(columns)?;

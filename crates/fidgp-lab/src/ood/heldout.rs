@@ -57,7 +57,8 @@ fn fold(id: &Labelled, fit: &Statistics, classes: usize, out: &[usize]) -> Resul
     let logits = id.logits.index_select(1, &Tensor::from_slice(&kept));
     columns.insert("energy".to_owned(), Vec::try_from(energy(&logits))?);
     if let (Some(features), Some(bank), true) = (id.features, &fit.features, columns.contains_key("knn")) {
-        let rows: Vec<i64> = (0_i64..).zip(&fit.labels).filter(|(_, label)| !is_out(**label)).map(|(row, _)| row).collect();
+        let rows: Vec<i64> =
+            (0_i64..).zip(&fit.labels).filter(|(_, label)| !is_out(**label)).map(|(row, _)| row).collect();
         let neighbours = Neighbours::fit(&bank.index_select(0, &Tensor::from_slice(&rows)), neighbours_of(bank))?;
         columns.insert("knn".to_owned(), Vec::try_from(neighbours.score(&features.to_kind(Kind::Double))?)?);
     }
@@ -97,6 +98,8 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..40).collect::<Vec<_>>()); // every image is held out once
         let none = Labelled { labels: &[], ..id };
-        assert!(super::folds(&none, &Statistics::default()).unwrap_err().to_string().contains("classes of the ID images"));
+        assert!(
+            super::folds(&none, &Statistics::default()).unwrap_err().to_string().contains("classes of the ID images")
+        );
     }
 }

@@ -204,9 +204,8 @@ impl<'a> ModelObserver<'a> {
         tch::no_grad(|| {
             let (_, pass) = self.forward(&self.inputs(pixels), &self.weights, Taps::on(&names))?;
             let missing = |name: &str| LabError::config(name, "was not reached by the forward pass");
-            let patch = |layer: &Inducing| {
-                layer.patch(pass.taps.input(&layer.name).ok_or_else(|| missing(&layer.name))?)
-            };
+            let patch =
+                |layer: &Inducing| layer.patch(pass.taps.input(&layer.name).ok_or_else(|| missing(&layer.name))?);
             self.inducing.iter().map(patch).collect()
         })
     }

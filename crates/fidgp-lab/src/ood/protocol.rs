@@ -43,8 +43,14 @@ pub struct PaperProtocol {
 /// Runs it on ID pixels and those of the other sets.
 ///
 /// # Errors
-/// When the model has no U, or scoring fails.
-pub fn run(predictor: &Predictor, id: &Tensor, sets: &[(String, Tensor)], batch: usize, seed: u64) -> Result<PaperProtocol> {
+/// When scoring fails. The model must have a U.
+pub fn run(
+    predictor: &Predictor,
+    id: &Tensor,
+    sets: &[(String, Tensor)],
+    batch: usize,
+    seed: u64,
+) -> Result<PaperProtocol> {
     let procedure = Procedure { predictor, batch };
     let (mut null, mut layers) = (Vec::new(), Vec::new());
     let mut found: Vec<(String, Vec<f64>)> = sets.iter().map(|(name, _)| (name.clone(), Vec::new())).collect();
@@ -74,10 +80,6 @@ impl<'a> Procedure<'a> {
     /// A draw of U of its own, and the normalisation of the given pixels (the model's own for none).
     fn observer(&self, draw: u64, pixels: Option<&Tensor>) -> Result<ModelObserver<'a>> {
         let observer = ModelObserver::new(self.predictor, OneU::Draw(draw), 0, true)?;
-        if observer.inducing.is_empty() {
-            let why = "needs a model with inducing weights: without a U the released procedure has nothing to project on";
-            return Err(LabError::config("--paper-protocol", why));
-        }
         let own = self.predictor.model.normalisation.as_ref();
         Ok(match pixels.zip(own) {
             Some((pixels, own)) => {

@@ -140,11 +140,8 @@ fn lemma(
     let of = |x: &Tensor| -> Result<(Residuals, Vec<f64>)> {
         let (s, d) = (distances(&mean, x)?, distances(&noisy, x)?);
         let fold = |of: fn(f64, f64) -> f64, start| s.iter().copied().fold(start, of);
-        let residuals = Residuals {
-            s_least: fold(f64::min, f64::INFINITY),
-            s_largest: fold(f64::max, 0.0),
-            d: quantiles(&d),
-        };
+        let residuals =
+            Residuals { s_least: fold(f64::min, f64::INFINITY), s_largest: fold(f64::max, 0.0), d: quantiles(&d) };
         Ok((residuals, d))
     };
     let (id, d_id) = of(id)?;
@@ -230,6 +227,9 @@ mod tests {
         close(sets[1].auroc, 0.875);
         let layer = LayerSpectrum { name: "a".into(), noise_bound: 0.2, noise_measured: 0.1, rank, id, sets };
         let says = meaning(&[layer]);
-        assert!(says.contains("2 of 2 pairs") && says.contains("0 of 1 layers") && says.contains("in 1 pairs"), "{says}");
+        assert!(
+            says.contains("2 of 2 pairs") && says.contains("0 of 1 layers") && says.contains("in 1 pairs"),
+            "{says}"
+        );
     }
 }

@@ -44,7 +44,10 @@ const ABOUT: [(&str, &str); 28] = [
         "subspace+energy",
         "energy, and what of the subspace score exceeds its 95 % quantile on ID train: one forward pass",
     ),
-    ("leverage", "variance of a Bayesian linear layer at the pooled input after ID train, mean over layers: one forward pass"),
+    (
+        "leverage",
+        "variance of a Bayesian linear layer at the pooled input after ID train, mean over layers: one forward pass",
+    ),
     ("leverage+energy", "energy, and what of the leverage exceeds its 95 % quantile on ID train: one forward pass"),
     ("leverage+near", "mean of energy and knn, and what of the leverage exceeds that quantile: one forward pass"),
     (CHOSEN, "the recipe chosen on the validation sets"),
@@ -53,10 +56,13 @@ const ABOUT: [(&str, &str); 28] = [
 /// The recipes that stand in every table, whatever is chosen; `near` where there are neighbours.
 pub fn fixed_recipes(families: &[(String, Vec<String>)], near: bool) -> Vec<(String, Recipe)> {
     let has = |family: &str| families.iter().any(|(name, _)| name == family);
-    let pairs =
-        [("residual", "residual"), ("variance", "variance"), ("subspace", "subspace-4"), (LEVERAGE, LEVERAGE)];
-    let recipe = |family: &str, join, base| {
-        Recipe { family: family.to_owned(), layers: Layers::All, pool: Pool::Mean, join, base }
+    let pairs = [("residual", "residual"), ("variance", "variance"), ("subspace", "subspace-4"), (LEVERAGE, LEVERAGE)];
+    let recipe = |family: &str, join, base| Recipe {
+        family: family.to_owned(),
+        layers: Layers::All,
+        pool: Pool::Mean,
+        join,
+        base,
     };
     let own = pairs.iter().filter(|(_, family)| has(family)).flat_map(|(name, family)| {
         [

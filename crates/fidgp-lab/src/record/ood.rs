@@ -217,7 +217,8 @@ impl OodDocument {
                 if let Some(means) = score.group(&self.sets, group) {
                     let [caught, kept, auroc, of_id, of_ood] = means.map(percent);
                     let name = group.name();
-                    let _ = writeln!(text, "{},{name},{caught},{kept},{auroc},,,{of_id},{of_ood},{accuracy}", score.name);
+                    let _ =
+                        writeln!(text, "{},{name},{caught},{kept},{auroc},,,{of_id},{of_ood},{accuracy}", score.name);
                 }
             }
         }

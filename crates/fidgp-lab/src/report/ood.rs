@@ -186,7 +186,8 @@ fn all(document: &OodDocument) -> String {
     let accuracy = document.accuracy.map_or("–".to_owned(), percent);
     let mut rows = String::new();
     for score in &document.scores {
-        let sets = document.sets.iter().filter_map(|set| Some((set.name.as_str(), score.sets.get(&set.name)?.columns())));
+        let sets =
+            document.sets.iter().filter_map(|set| Some((set.name.as_str(), score.sets.get(&set.name)?.columns())));
         let groups = [Group::NearOod, Group::FarOod].into_iter();
         let groups = groups.filter_map(|group| Some((group.name(), score.group(&document.sets, group)?)));
         for (name, columns) in sets.chain(groups) {
@@ -208,7 +209,8 @@ fn figures(bench: &Benchmark) -> Vec<Drawing> {
         let chart =
             Chart::histogram(format!("{name}: ID and OoD"), Axis::new(format!("{name} (high = OoD)")), BINS, &sets);
         let mut caption =
-            "Densities of the score, each set with area 1. What overlaps cannot be told apart by any threshold.".to_owned();
+            "Densities of the score, each set with area 1. What overlaps cannot be told apart by any threshold."
+                .to_owned();
         if beyond > 0 {
             caption += &format!(" {beyond} images beyond the ends stand in the outermost bins.");
         }

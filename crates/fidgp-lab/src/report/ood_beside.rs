@@ -86,6 +86,7 @@ pub(super) fn lemma(document: &OodDocument) -> String {
          same with one draw of the noise E; S is the least s of a set. At most {} images a set.",
         measured.images
     );
-    let body = tags("p", &escape(&measured.says)) + &folded("Every layer and set", &table(&heads.map(str::to_owned), &rows));
+    let body =
+        tags("p", &escape(&measured.says)) + &folded("Every layer and set", &table(&heads.map(str::to_owned), &rows));
     section("lemma", "The paper's lemma, as measured", &lead, &body)
 }
