@@ -105,6 +105,10 @@ fn table(document: &OodDocument) -> String {
             chosen.says
         );
     }
+    if let Some(cost) = document.cost {
+        let residual = cost.residual.map_or(String::new(), |s| format!(", residual {:.2}", s / cost.forward));
+        let _ = writeln!(text, "cost in forward passes: variance {:.2}{residual}", cost.variance / cost.forward);
+    }
     if let Some(accuracy) = document.accuracy {
         let _ = writeln!(text, "accuracy on {} {} images: {:.2} %", document.id_images, document.id, 100.0 * accuracy);
     }

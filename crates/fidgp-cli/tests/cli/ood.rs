@@ -41,7 +41,6 @@ fn a_model_is_benchmarked_controls_first() {
         "mahalanobis",
         "relative-mahalanobis",
         "knn",
-        "ddu",
         "vim",
         "compat-residual",
         "residual",
@@ -55,6 +54,10 @@ fn a_model_is_benchmarked_controls_first() {
     let document = json(&place.path("ood/ood.json"));
     assert_eq!(document["schema"], "fidgp-ood/1");
     assert_eq!((&document["controls_skipped"], &document["sets"][0]["group"]), (&false.into(), &"nearood".into()));
+    for what in ["forward", "variance", "residual"] {
+        assert!(document["cost"][what].as_f64().unwrap() > 0.0, "{}", document["cost"]);
+    }
+    assert!(said.out.contains("cost in forward passes: variance"), "{}", said.out);
     for control in document["controls"].as_array().unwrap() {
         assert_eq!(control["passed"], true, "{control}");
     }
@@ -138,7 +141,10 @@ fn statistics_are_fitted_once_and_again_for_other_weights() {
 #[test]
 fn a_plain_network_has_scores_and_no_released_procedure() {
     let place = Place::new();
-    let config = crate::deploy::CONFIG.replace("\"fidgp\"", "\"deterministic\"").replace("epochs = 15", "epochs = 1");
+    let config = crate::deploy::CONFIG
+        .replace("\"fidgp\"", "\"deterministic\"")
+        .replace("epochs = 15", "epochs = 1")
+        .replace("_epochs = 1.0", "_epochs = 0.0");
     let (start, end) = (config.find("[inducing]").unwrap(), config.find("[likelihood]").unwrap());
     let config = config[..start].to_owned() + &config[end..].replace("kl = { weight = 0.001 }\n", "");
     place.write("plain.toml", &config);

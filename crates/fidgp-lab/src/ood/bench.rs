@@ -8,6 +8,7 @@ use fidgp_metrics::OodScores;
 use tch::{Device, Tensor};
 
 use super::controls::{self, Control};
+use super::cost;
 use super::heldout::{self, HELD_OUT, Labelled};
 use super::observe::{ModelObserver, OneU};
 use super::pipeline::{FitRows, Pipeline, Scored, fitted};
@@ -173,6 +174,8 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     let mut bench = compare(&pipeline, compared, settings, started, say)?;
     let (id, batch) = (&beside_id, settings.batch);
     bench.document.spectral = spectral::measure(predictor, &observer, (&fit.pixels, id), &beside_sets, batch)?;
+    let part = id.narrow(0, 0, id.size()[0].min(batch as i64));
+    bench.document.cost = cost::measure(&observer, &part, settings.gradients)?;
     if settings.more.paper_protocol {
         say("the released script's procedure, five times, with its null control");
         bench.document.paper_protocol =
@@ -266,6 +269,7 @@ pub(super) fn compare(
         chosen: chosen.map(|(chosen, _)| chosen),
         left_out: pipeline.scorer.left_out.clone(),
         spectral: None,
+        cost: None,
         paper_protocol: None,
         seconds: started.elapsed().as_secs_f64(),
     };

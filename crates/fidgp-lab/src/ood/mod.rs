@@ -3,6 +3,7 @@
 
 pub mod combine;
 pub mod controls;
+pub mod cost;
 pub mod heldout;
 pub mod layers;
 pub mod observe;
@@ -21,6 +22,7 @@ pub use arrays::run_arrays;
 pub use bench::{Benchmark, More, Settings, run};
 pub use combine::{Base, Combined, Join, Layers, Pool, Recipe};
 pub use controls::Control;
+pub use cost::Cost;
 pub use observe::{ModelObserver, Observe, Observed, OneU};
 pub use protocol::PaperProtocol;
 pub use scorer::{Columns, Scorer};

@@ -210,6 +210,28 @@ impl<'a> ModelObserver<'a> {
         })
     }
 
+    /// The logits alone. `[N, K]`
+    pub(super) fn logits(&self, pixels: &Tensor) -> Result<Tensor> {
+        tch::no_grad(|| Ok(plain(&self.forward(&self.inputs(pixels), &self.weights, Taps::default())?.0)))
+    }
+
+    /// The variance score of each Bayesian layer. `[N]` each
+    pub(super) fn unexplained(&self, pixels: &Tensor) -> Result<Vec<Tensor>> {
+        let patches = self.patches(pixels)?;
+        let layers = self.inducing.iter().zip(&patches);
+        Ok(tch::no_grad(|| layers.map(|(layer, x)| plain(&log_unexplained(&layer.factors, x))).collect()))
+    }
+
+    /// `q = T_rowᵀ Σ_hw h·g` of each Bayesian layer. `[N, R]` each
+    pub(super) fn rows(&self, pixels: &Tensor) -> Result<Vec<Tensor>> {
+        let names: Vec<&str> = self.inducing.iter().map(|layer| layer.name.as_str()).collect();
+        let leaf = self.inputs(pixels).set_requires_grad(true);
+        let (logits, pass) = self.forward(&leaf, &self.weights, Taps::on(&names))?;
+        let taps = self.taps(&logits, &pass)?;
+        let row = |(layer, tap): (&Inducing, &Tap)| Ok(plain(&pooled_product(tap)?.matmul(&layer.t_row)));
+        tch::no_grad(|| self.inducing.iter().zip(&taps).map(row).collect())
+    }
+
     /// `h ⊙ g` of the Bayesian layers, flattened. `[N, ..]` each
     pub(super) fn products(&self, pixels: &Tensor) -> Result<Vec<Tensor>> {
         let names: Vec<&str> = self.inducing.iter().map(|layer| layer.name.as_str()).collect();

@@ -8,7 +8,7 @@ use fidgp_metrics::{Interval, OodScores};
 use serde::Serialize;
 
 use super::{Hardware, RecordError, Result, write_atomically};
-use crate::ood::{Control, PaperProtocol, Recipe, Spectral};
+use crate::ood::{Control, Cost, PaperProtocol, Recipe, Spectral};
 
 /// The version of the layout.
 pub const OOD_SCHEMA: &str = "fidgp-ood/1";
@@ -56,6 +56,8 @@ pub struct OodDocument {
     pub left_out: Vec<String>,
     /// The paper's lemma, measured layer by layer; none without Bayesian layers.
     pub spectral: Option<Spectral>,
+    /// What our scores cost beside a forward pass; none without Bayesian layers.
+    pub cost: Option<Cost>,
     /// The released script's procedure with its null control, where it was asked for.
     pub paper_protocol: Option<PaperProtocol>,
     /// Seconds for scoring all sets.

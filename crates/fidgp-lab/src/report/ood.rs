@@ -62,6 +62,7 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
         ("ID", format!("{}, {} test images, accuracy {accuracy}", document.id, document.id_images)),
         ("Fitted on", format!("{} ID training images", document.fit_images)),
         ("U", document.u.clone()),
+        ("Cost", cost(document)),
         ("Seed", document.seed.to_string()),
         ("Commit", document.commit.clone()),
     ];
@@ -102,6 +103,14 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
     }
     body += "<footer>Written by fidgp. Every number on this page stands in ood.json beside it.</footer>\n";
     html::page(&title, &body)
+}
+
+/// Our scores against one forward pass.
+fn cost(document: &OodDocument) -> String {
+    let Some(cost) = document.cost else { return "one forward pass and statistics".to_owned() };
+    let times = |seconds: f64| format!("{:.2}", seconds / cost.forward.max(f64::MIN_POSITIVE));
+    let residual = cost.residual.map_or(String::new(), |seconds| format!(", residual {}", times(seconds)));
+    format!("variance {}{residual} forward passes ({} images, median of five)", times(cost.variance), cost.images)
 }
 
 const SETS_LEAD: &str = "All are brought to the model's size by one resize and normalised with the model's own statistics. A set \

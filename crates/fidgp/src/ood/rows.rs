@@ -41,7 +41,7 @@ impl LeadingRows {
         let enough = q.square().sum(Kind::Double) * energy;
         let short = caught.lt_tensor(&enough).sum(Kind::Int64).int64_value(&[]);
         let k = (short + 1).min(left.size()[1]).min((rows - 1).max(1));
-        Ok(Self { basis: left.narrow(1, 0, k) })
+        Ok(Self { basis: left.narrow(1, 0, k).contiguous() })
     }
 
     /// The directions themselves, orthonormal. `[R, k]`
