@@ -56,9 +56,13 @@ fn fold(id: &Labelled, fit: &Statistics, classes: usize, out: &[usize]) -> Resul
     let mut columns = id.columns.clone();
     let logits = id.logits.index_select(1, &Tensor::from_slice(&kept));
     columns.insert("energy".to_owned(), Vec::try_from(energy(&logits))?);
-    if let (Some(features), Some(bank), true) = (id.features, &fit.features, columns.contains_key("knn")) {
+    let bank = fit.features.as_ref().filter(|bank| bank.size()[0] as usize == fit.labels.len());
+    if let (Some(features), Some(bank), true) = (id.features, bank, columns.contains_key("knn")) {
         let rows: Vec<i64> =
             (0_i64..).zip(&fit.labels).filter(|(_, label)| !is_out(**label)).map(|(row, _)| row).collect();
+        if rows.is_empty() {
+            return Ok((Columns::new(), Columns::new())); // nothing is left to be near to
+        }
         let neighbours = Neighbours::fit(&bank.index_select(0, &Tensor::from_slice(&rows)), neighbours_of(bank))?;
         columns.insert("knn".to_owned(), Vec::try_from(neighbours.score(&features.to_kind(Kind::Double))?)?);
     }
