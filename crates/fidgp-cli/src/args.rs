@@ -203,6 +203,7 @@ pub struct Predict {
     fidgp ood MODEL --id cifar100 --ood cifar10,photos/ --near cifar10 --limit 2000 --draws 0 --device cpu\n  \
     fidgp ood --logits L.safetensors --features F.safetensors --ood svhn"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct Ood {
     /// A run folder, or a model folder made by `fidgp export`
     #[arg(required_unless_present = "logits")]

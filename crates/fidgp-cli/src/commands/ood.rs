@@ -120,8 +120,8 @@ fn procedure_and_lemma(document: &OodDocument, spectral: bool) -> String {
     let mut text = String::new();
     if let Some(paper) = &document.paper_protocol {
         let row = |name: &str, values: &[f64]| {
-            let cells = values.iter().map(|value| format!("  {:>7.2}", 100.0 * value)).collect::<String>();
-            format!("{name:<21}{cells}")
+            let cells: Vec<String> = values.iter().map(|value| format!("  {:>7.2}", 100.0 * value)).collect();
+            format!("{name:<21}{}", cells.concat())
         };
         let verdict = if paper.passed { "held" } else { "FAILED: these numbers measure the draw, not the images" };
         let _ =

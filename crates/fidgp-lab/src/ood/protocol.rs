@@ -110,13 +110,13 @@ impl<'a> Procedure<'a> {
         let mut scores = Vec::new();
         for part in pixels.split(self.batch as i64, 0) {
             let products = observer.products(&part)?;
-            let mut sum = Tensor::from(0.0_f64);
+            let mut own = Vec::new();
             for (((i, _), head), subspace) in scored(observer).zip(heads).zip(&subspaces) {
                 let z = &products[i] / part.size()[0] as f64;
                 let score = tch::no_grad(|| subspace.score(&head.forward(&z)?))?;
-                sum = sum + score.to_device(tch::Device::Cpu).to_kind(Kind::Double);
+                own.push(score.to_device(tch::Device::Cpu).to_kind(Kind::Double));
             }
-            scores.extend(Vec::<f64>::try_from(sum / heads.len() as f64)?);
+            scores.extend(Vec::<f64>::try_from(Tensor::stack(&own, 0).mean_dim(0, false, Kind::Double))?);
         }
         Ok(scores)
     }

@@ -217,13 +217,14 @@ fn figures(bench: &Benchmark) -> Vec<Drawing> {
         let (sets, beyond) = within(sets);
         let chart =
             Chart::histogram(format!("{name}: ID and OoD"), Axis::new(format!("{name} (high = OoD)")), BINS, &sets);
-        let mut caption =
-            "Densities of the score, each set with area 1. What overlaps cannot be told apart by any threshold."
-                .to_owned();
-        if beyond > 0 {
-            caption += &format!(" {beyond} images beyond the ends stand in the outermost bins.");
-        }
-        drawn.push(chart.figure(&format!("histogram-{}", slug(name))).captioned(&caption));
+        let ends = match beyond {
+            0 => String::new(),
+            count => format!(" {count} images beyond the ends stand in the outermost bins."),
+        };
+        let caption = format!(
+            "Densities of the score, each set with area 1. What overlaps cannot be told apart by any threshold.{ends}"
+        );
+        drawn.push(chart.figure(&format!("histogram-{}", slug(name))).captioned(caption));
     }
     for (set, columns) in &bench.ood {
         let curves = DRAWN.iter().filter_map(|name| {
