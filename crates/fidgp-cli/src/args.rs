@@ -199,10 +199,11 @@ pub struct Predict {
 /// re-batched, two halves of the ID set. When one fails there is no table, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  fidgp ood runs/cifar100-fidgp-all --ood cifar10,svhn,mnist,fashion-mnist --choose-on notmnist\n  \
+    after_help = "Examples:\n  fidgp ood runs/cifar100-fidgp-all --ood cifar10,svhn,mnist,fashion-mnist --choose-on notmnist,mixed,heldout\n  \
     fidgp ood MODEL --id cifar100 --ood cifar10,photos/ --near cifar10 --limit 2000 --draws 0 --device cpu\n  \
     fidgp ood --logits L.safetensors --features F.safetensors --ood svhn"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct Ood {
     /// A run folder, or a model folder made by `fidgp export`
     #[arg(required_unless_present = "logits")]
@@ -222,8 +223,8 @@ pub struct Ood {
     /// Which of them count as near [CIFAR-10 and CIFAR-100 are near each other anyway]
     #[arg(long, value_name = "SET", value_delimiter = ',')]
     pub near: Vec<String>,
-    /// Choose layers, rank and combination on these sets, none of which may be in --ood; also `noise` (Gaussian pixels) and
-    /// `mixed` (means of two ID training images)
+    /// Choose layers, rank and combination on these sets, none of which may be in --ood; also `noise` (Gaussian pixels),
+    /// `mixed` (means of two ID training images) and `heldout` (ID images whose classes are taken out)
     #[arg(long, value_delimiter = ',', value_name = "SET")]
     pub choose_on: Vec<String>,
     /// Score with this draw of U and not with its posterior mean
@@ -247,6 +248,15 @@ pub struct Ood {
     /// Seed of subsets and bootstrap
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Run the released script's procedure as well, beside its null control: a new U and a normalisation for each set
+    #[arg(long, conflicts_with = "logits")]
+    pub paper_protocol: bool,
+    /// Print the paper's lemma as measured, layer by layer (it is in report and ood.json anyway)
+    #[arg(long, conflicts_with = "logits")]
+    pub spectral: bool,
+    /// Fit on ID training images again, and keep nothing beside the model
+    #[arg(long, conflicts_with = "logits")]
+    pub fresh: bool,
     /// Write the table even if a control fails, with a warning in it
     #[arg(long)]
     pub unsafe_skip_controls: bool,

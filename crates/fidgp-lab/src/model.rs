@@ -143,6 +143,14 @@ impl Normalisation {
         Self { mean: buffer("mean", &statistics.mean), sd: buffer("sd", &statistics.sd) }
     }
 
+    /// Other means and deviations of the channels, on the scale where 255 is 1; buffers of no store.
+    #[must_use]
+    pub fn with(&self, mean: &[f64], sd: &[f64]) -> Self {
+        let buffer =
+            |values: &[f64], like: &Tensor| Tensor::from_slice(values).to_kind(like.kind()).to_device(like.device());
+        Self { mean: buffer(mean, &self.mean), sd: buffer(sd, &self.sd) }
+    }
+
     /// The same buffers.
     #[must_use]
     pub fn share(&self) -> Self {

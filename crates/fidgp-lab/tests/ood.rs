@@ -5,9 +5,10 @@ use std::cell::Cell;
 use fidgp::Key;
 use fidgp_data::split;
 use fidgp_lab::Result;
-use fidgp_lab::ood::Columns;
 use fidgp_lab::ood::controls::{Control, halves, scored_again};
 use fidgp_lab::ood::sets::{PixelSet, duplicates, mixed, noise, pixel_moments};
+use fidgp_lab::ood::statistics::{Basis, signature};
+use fidgp_lab::ood::{Columns, Statistics};
 use fidgp_metrics::OodScores;
 use tch::{Device, Kind, Tensor};
 
@@ -28,16 +29,16 @@ fn energy(x: &Tensor) -> Tensor {
     x.square().sum_dim_intlist(-1, false, Kind::Double)
 }
 
-/// The two controls that score again.
-fn controls(score: &dyn Fn(&Tensor, usize) -> Result<Columns>) -> [Control; 2] {
+/// The controls that score again: the same twice, a part, shuffled and re-batched.
+fn controls(score: &dyn Fn(&Tensor, usize) -> Result<Columns>) -> [Control; 3] {
     let first = score(&inputs(), BATCH).unwrap();
     scored_again(score, &inputs(), &first, BATCH).unwrap().try_into().unwrap()
 }
 
 #[test]
 fn an_honest_score_passes() {
-    let [twice, moved] = controls(&|x, batch| Ok(by_batch(x, batch, energy)));
-    assert!(twice.passed && moved.passed && twice.measured.total_cmp(&0.0).is_eq(), "{twice} {moved}");
+    let [twice, part, moved] = controls(&|x, batch| Ok(by_batch(x, batch, energy)));
+    assert!(twice.passed && part.passed && moved.passed && twice.measured.total_cmp(&0.0).is_eq(), "{twice} {moved}");
     let half = halves(&by_batch(&inputs(), BATCH, energy));
     assert!(half.passed && half.images == 600, "{half}");
 }
@@ -46,16 +47,17 @@ fn an_honest_score_passes() {
 #[test]
 fn a_score_that_depends_on_its_batch_is_found() {
     let centred = |x: &Tensor| energy(&(x - x.mean_dim(0, true, Kind::Double)));
-    let [twice, moved] = controls(&|x, batch| Ok(by_batch(x, batch, centred)));
-    assert!(twice.passed, "{twice}");
+    let [twice, part, moved] = controls(&|x, batch| Ok(by_batch(x, batch, centred)));
+    assert!(twice.passed && part.passed, "{twice} {part}");
     assert!(!moved.passed && moved.measured > 1e-3, "{moved}");
+    assert!(moved.to_string().contains("BatchNorm in training mode"), "{moved}");
     assert!(moved.to_string().contains("FAILED") && moved.to_string().contains("score"), "{moved}");
 }
 
 #[test]
 fn a_score_that_depends_on_the_order_is_found() {
     let placed = |x: &Tensor| energy(x) + Tensor::arange(x.size()[0], (Kind::Double, Device::Cpu));
-    let [_, moved] = controls(&|x, batch| Ok(by_batch(x, batch, placed)));
+    let [_, _, moved] = controls(&|x, batch| Ok(by_batch(x, batch, placed)));
     assert!(!moved.passed, "{moved}");
 }
 
@@ -63,21 +65,21 @@ fn a_score_that_depends_on_the_order_is_found() {
 #[test]
 fn a_normalisation_for_each_set_is_found() {
     let own = |x: &Tensor, batch: usize| Ok(by_batch(&(x - x.mean_dim(0, true, Kind::Double)), batch, energy));
-    let [_, moved] = controls(&own);
-    assert!(!moved.passed, "{moved}");
+    let [_, part, _] = controls(&own);
+    assert!(!part.passed && part.to_string().contains("a normalisation for each set"), "{part}");
 }
 
 /// As the released script: another U for each set that is scored.
 #[test]
 fn a_new_u_for_each_set_is_found() {
     let calls = Cell::new(0);
-    let [twice, moved] = controls(&|x, batch| {
+    let [twice, _, moved] = controls(&|x, batch| {
         calls.set(calls.get() + 1);
         let u = Key::new(calls.get()).normal(&[6, 2], Kind::Double, Device::Cpu);
         Ok(by_batch(x, batch, |x| energy(&x.matmul(&u))))
     });
     assert!(!twice.passed && twice.measured > 0.0, "{twice}");
-    assert!(!moved.passed, "{moved}");
+    assert!(twice.to_string().contains("use one U for all sets") && !moved.passed, "{twice} {moved}");
 }
 
 /// A set of two populations, cut where the fixed split cuts.
@@ -145,4 +147,30 @@ fn duplicates_are_counted_and_made_sets_follow_from_their_seed() {
     assert!(equal(&blend, &mixed(&a, 5, 7)) && blend.pixels.size()[0] <= 5 && blend.pixels.size()[0] > 0);
     let (means, sds) = pixel_moments(&(a.pixels.zeros_like() + 255)).unwrap();
     assert!(means.iter().all(|m| (m - 1.0).abs() < 1e-12) && sds.iter().all(|s| *s < 1e-12));
+}
+
+/// What is written is read back to the last bit; another weight, another setting or a broken file reads as nothing.
+#[test]
+fn statistics_are_kept_while_the_weights_stay() {
+    let store = tch::nn::VarStore::new(Device::Cpu);
+    let mut weight = store.root().var("weight", &[3], tch::nn::Init::Const(0.5));
+    let basis = |seed| Basis { id: "made", images: 5, seed, batch: 2, u: "mean".into(), draws: 0, gradients: true };
+    let sign = |seed| signature(&store, &basis(seed)).unwrap();
+    let (first, other) = (sign(1), sign(2));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ood-statistics.safetensors");
+    let f32s = |shape: &[i64]| Key::new(3).normal(shape, Kind::Float, Device::Cpu).to_kind(Kind::Double);
+    let moments = (0..12).map(|i| (format!("layer{i}"), f32s(&[2, 2]) + f64::from(i))).collect();
+    let columns =
+        Columns::from([("energy".to_owned(), vec![0.1, 0.2]), ("variance/a".to_owned(), vec![1.0 / 3.0, 2.0])]);
+    let kept = Statistics { labels: vec![0, 1], features: Some(f32s(&[2, 4])), moments, leading: Vec::new(), columns };
+    kept.write(&path, &first).unwrap();
+    let read = Statistics::read(&path, &first).unwrap();
+    assert_eq!((&read.labels, &read.features, &read.columns), (&kept.labels, &kept.features, &kept.columns));
+    assert_eq!(read.moments, kept.moments); // in the order of the network
+    assert!(Statistics::read(&path, &other).is_none());
+    let _ = tch::no_grad(|| weight.fill_(0.6));
+    assert!(Statistics::read(&path, &sign(1)).is_none());
+    std::fs::write(&path, b"broken").unwrap();
+    assert!(Statistics::read(&path, &first).is_none());
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fidgp_lab::ood::{self, OneU, Settings};
+use fidgp_lab::ood::{self, More, OneU, STATISTICS_FILE, Settings};
 use fidgp_lab::predict::Predictor;
 use fidgp_lab::record::{OodDocument, write_atomically};
 use fidgp_lab::report::ood::write_ood_report;
@@ -22,7 +22,9 @@ pub fn run(arguments: &Ood) -> Outcome {
             tch::set_num_threads(threads_for(&predictor.config) as i32);
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.data.as_deref(), &predictor.config)?;
-            ood::run(&predictor, &settings(arguments, model, draws, root), &mut say)?
+            let mut settings = settings(arguments, model, draws, root);
+            settings.more.statistics = (!arguments.fresh).then(|| model.join(STATISTICS_FILE));
+            ood::run(&predictor, &settings, &mut say)?
         }
         (None, Some(logits)) => {
             let settings = settings(arguments, logits, 0, PathBuf::new());
@@ -40,6 +42,7 @@ pub fn run(arguments: &Ood) -> Outcome {
         super::print_json(&bench.document)?;
     } else {
         super::print(&table(&bench.document))?;
+        super::print(&procedure_and_lemma(&bench.document, arguments.spectral))?;
     }
     eprintln!("wrote {}", page.display());
     Ok(ExitCode::SUCCESS)
@@ -62,6 +65,7 @@ fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings
         seed: arguments.seed,
         skip_controls: arguments.unsafe_skip_controls,
         command: Some(command_line()),
+        more: More { statistics: None, paper_protocol: arguments.paper_protocol },
     }
 }
 
@@ -101,8 +105,57 @@ fn table(document: &OodDocument) -> String {
             chosen.says
         );
     }
+    if let Some(cost) = document.cost {
+        let residual = cost.residual.map_or(String::new(), |s| format!(", residual {:.2}", s / cost.forward));
+        let _ = writeln!(text, "cost in forward passes: variance {:.2}{residual}", cost.variance / cost.forward);
+    }
     if let Some(accuracy) = document.accuracy {
         let _ = writeln!(text, "accuracy on {} {} images: {:.2} %", document.id_images, document.id, 100.0 * accuracy);
+    }
+    text
+}
+
+/// The released script's procedure, and the lemma where it was asked for.
+fn procedure_and_lemma(document: &OodDocument, spectral: bool) -> String {
+    let mut text = String::new();
+    if let Some(paper) = &document.paper_protocol {
+        let row = |name: &str, values: &[f64]| {
+            let cells: Vec<String> = values.iter().map(|value| format!("  {:>7.2}", 100.0 * value)).collect();
+            format!("{name:<21}{}", cells.concat())
+        };
+        let verdict = if paper.passed { "held" } else { "FAILED: these numbers measure the draw, not the images" };
+        let _ =
+            writeln!(text, "\nthe released script's procedure, AUROC in % of repeats; {} images a set", paper.images);
+        let _ = writeln!(text, "{}  must be 50: {verdict}", row("null: ID against ID", &paper.null));
+        for (name, values) in &paper.sets {
+            let _ = writeln!(text, "{}", row(name, values));
+        }
+    }
+    if let Some(measured) = document.spectral.as_ref().filter(|_| spectral) {
+        let _ = writeln!(
+            text,
+            "\n{:<22}{:>9}{:>9}{:>9}  {:<14}{:>9}{:>9}{:>9}{:>7}  S > 2|E|  apart",
+            "layer", "|E| <", "|E|", "S(ID)", "set", "S(OoD)", "margin", "5-95 %", "AUROC"
+        );
+        for (layer, set) in measured.layers.iter().flat_map(|layer| layer.sets.iter().map(move |set| (layer, set))) {
+            let yes = |held: bool| if held { "yes" } else { "no" };
+            let _ = writeln!(
+                text,
+                "{:<22}{:>9.4}{:>9.4}{:>9.4}  {:<14}{:>9.4}{:>9.4}{:>9.4}{:>7.1}  {:<9}  {}",
+                layer.name,
+                layer.noise_bound,
+                layer.noise_measured,
+                layer.id.s_least,
+                set.name,
+                set.residuals.s_least,
+                set.margin,
+                set.quantile_margin,
+                100.0 * set.auroc,
+                yes(set.inequality),
+                yes(set.separated)
+            );
+        }
+        let _ = writeln!(text, "{}", measured.says);
     }
     text
 }

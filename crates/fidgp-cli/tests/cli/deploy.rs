@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{Place, fixture, json};
 
-const CONFIG: &str = r#"
+pub const CONFIG: &str = r#"
 name = "small"
 method = "fidgp"
 seed = 5

@@ -21,16 +21,43 @@ fn a_model_is_benchmarked_controls_first() {
     let place = Place::new();
     let pictures = fixture("cifar100-pictures");
     let pictures = pictures.to_str().unwrap();
-    let said =
-        ood(&place, &fixture("cifar100-small"), &["--ood", pictures, "--choose-on", "noise,mixed", "--near", pictures]);
+    let said = ood(
+        &place,
+        &fixture("cifar100-small"),
+        &["--ood", pictures, "--choose-on", "noise,mixed,heldout", "--near", pictures],
+    );
     let said = said.ends(0).says(&["the same images twice", "re-batched", "two halves", "held"]);
-    for name in ["msp", "energy", "knn", "vim", "compat-residual", "residual", "variance+energy", "chosen"] {
+    for name in [
+        "msp",
+        "max-logit",
+        "energy",
+        "entropy",
+        "gen",
+        "odin",
+        "gradnorm",
+        "react",
+        "scale",
+        "ash",
+        "mahalanobis",
+        "relative-mahalanobis",
+        "knn",
+        "vim",
+        "compat-residual",
+        "residual",
+        "variance+energy",
+        "leverage+near",
+        "chosen",
+    ] {
         assert!(said.out.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name}\n{}", said.out);
     }
-    assert!(said.out.contains("chosen on noise, mixed among"), "{}", said.out);
+    assert!(said.out.contains("chosen on noise, mixed, heldout among"), "{}", said.out);
     let document = json(&place.path("ood/ood.json"));
     assert_eq!(document["schema"], "fidgp-ood/1");
     assert_eq!((&document["controls_skipped"], &document["sets"][0]["group"]), (&false.into(), &"nearood".into()));
+    for what in ["forward", "variance", "residual"] {
+        assert!(document["cost"][what].as_f64().unwrap() > 0.0, "{}", document["cost"]);
+    }
+    assert!(said.out.contains("cost in forward passes: variance"), "{}", said.out);
     for control in document["controls"].as_array().unwrap() {
         assert_eq!(control["passed"], true, "{control}");
     }
@@ -45,6 +72,92 @@ fn a_model_is_benchmarked_controls_first() {
     assert!(fs::read_to_string(place.path("ood/ood.csv")).unwrap().starts_with("score,set,FPR@95 (OoD caught)"));
     let scores = fs::read(place.path("ood/scores/id.safetensors")).unwrap();
     assert!(String::from_utf8_lossy(&scores).contains("variance/layer1.0.conv1"));
+}
+
+/// The released procedure fails its own null control, in the table, the page and the document; the lemma stands beside it.
+#[test]
+fn the_released_procedure_fails_in_public_and_the_lemma_is_measured() {
+    let place = Place::new();
+    let pictures = fixture("cifar100-pictures");
+    let more = ["--ood", pictures.to_str().unwrap(), "--limit", "24", "--paper-protocol", "--spectral"];
+    let said = ood(&place, &fixture("cifar100-small"), &more).ends(0);
+    let null = said.out.lines().find(|line| line.starts_with("null: ID against ID")).unwrap();
+    assert!(null.contains("must be 50: FAILED"), "{null}");
+    assert!(said.out.contains("S > 2|E|") && said.out.contains("guarantees nothing"), "{}", said.out);
+    let document = json(&place.path("ood/ood.json"));
+    let paper = &document["paper_protocol"];
+    assert_eq!(paper["passed"], false);
+    let numbers = |values: &serde_json::Value| -> Vec<f64> {
+        values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+    };
+    let null = numbers(&paper["null"]);
+    assert!(null.len() == 5 && null.iter().any(|auroc| (auroc - 0.5).abs() > 1e-9), "{null:?}");
+    assert_eq!(numbers(&paper["sets"][0][1]).len(), 5);
+    let layers = document["spectral"]["layers"].as_array().unwrap();
+    assert!(layers.len() > 5, "{layers:?}");
+    for layer in layers {
+        let of = |name: &str| layer[name].as_f64().unwrap();
+        assert!(of("noise_measured") > 0.0 && of("noise_measured") < 1.3 * of("noise_bound"), "{layer}");
+        let (set, d) = (&layer["sets"][0], numbers(&layer["id"]["d"]));
+        let least = set["residuals"]["s_least"].as_f64().unwrap();
+        assert_eq!(set["inequality"], least > 2.0 * of("noise_measured"));
+        assert!(d.is_sorted() && d[0] >= 0.0, "{d:?}");
+    }
+    let page = fs::read_to_string(place.path("ood/report.html")).unwrap();
+    assert!(page.contains("The null control FAILED") && page.contains("lemma, as measured"));
+}
+
+/// Fitted once: the second benchmark reads what the first one kept and gives the same table; other weights fit again.
+#[test]
+fn statistics_are_fitted_once_and_again_for_other_weights() {
+    let place = Place::new();
+    let run = place.path("run");
+    fs::create_dir_all(run.join("checkpoint")).unwrap();
+    for file in ["run.toml", "classes.json", "checkpoint/last.safetensors"] {
+        fs::copy(trained().join(file), run.join(file)).unwrap();
+    }
+    let (data, pictures) = (fixture("cifar100-small"), fixture("cifar100-pictures"));
+    let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
+    let words = ["ood", "run", "--device", "cpu", "--data", data, "--ood", pictures, "--draws", "0", "--json"];
+    let words = [words.as_slice(), &["--choose-on", "mixed", "--batch", "16", "--limit", "40"]].concat();
+    let scores = |said: &Said| serde_json::from_str::<serde_json::Value>(&said.out).unwrap()["scores"].clone();
+    let first = place.fidgp(&words).ends(0).says(&["fitted on", "ood-statistics.safetensors"]);
+    let second = place.fidgp(&words).ends(0).says(&["read, not fitted again"]);
+    assert_eq!(scores(&first), scores(&second));
+    place.fidgp(&[words.as_slice(), &["--fresh"]].concat()).ends(0).says(&["fitted on"]);
+    let path = run.join("checkpoint/last.safetensors");
+    let mut tensors = tch::Tensor::read_safetensors(&path).unwrap();
+    for (name, tensor) in &mut tensors {
+        if name.ends_with("inducing_mean") {
+            *tensor = &*tensor * 1.01;
+        }
+    }
+    tch::Tensor::write_safetensors(&tensors, &path).unwrap();
+    let third = place.fidgp(&words).ends(0).says(&["fitted on"]);
+    assert!(!third.err.contains("not fitted again"), "{}", third.err);
+}
+
+/// A plain network has no U to draw, and every score that needs none.
+#[test]
+fn a_plain_network_has_scores_and_no_released_procedure() {
+    let place = Place::new();
+    let config = crate::deploy::CONFIG
+        .replace("\"fidgp\"", "\"deterministic\"")
+        .replace("epochs = 15", "epochs = 1")
+        .replace("_epochs = 1.0", "_epochs = 0.0");
+    let (start, end) = (config.find("[inducing]").unwrap(), config.find("[likelihood]").unwrap());
+    let config = config[..start].to_owned() + &config[end..].replace("kl = { weight = 0.001 }\n", "");
+    place.write("plain.toml", &config);
+    let (data, pictures) = (fixture("cifar100-small"), fixture("cifar100-pictures"));
+    let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
+    place.fidgp(&["train", "plain.toml", "--device", "cpu", "--data", data, "--out", "run"]).ends(0);
+    let words = ["ood", "run", "--device", "cpu", "--data", data, "--ood", pictures, "--batch", "16"];
+    let said = place.fidgp(&words).ends(0);
+    for name in ["odin", "ash", "subspace", "leverage+near"] {
+        assert!(said.out.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name}\n{}", said.out);
+    }
+    assert!(json(&place.path("run/ood/ood.json"))["spectral"].is_null());
+    place.fidgp(&[words.as_slice(), &["--paper-protocol"]].concat()).ends(2).says(&["--paper-protocol", "without a U"]);
 }
 
 /// The same command gives the same document, but for the time it took.

@@ -7,9 +7,10 @@ use std::time::Instant;
 use fidgp_zoo::baseline::activation::Head;
 use tch::{Kind, Tensor};
 
-use super::bench::{Benchmark, Compared, Inputs, Pipeline, Settings, check_names, compare, fitted, group};
+use super::bench::{Benchmark, Compared, Inputs, Settings, check_names, compare, group};
+use super::heldout::HELD_OUT;
 use super::observe::{Observe, Observed};
-use super::scorer::{Columns, Scorer};
+use super::pipeline::{FitRows, Pipeline, fitted};
 use crate::error::{LabError, Result};
 use crate::record::OodSetRecord;
 use crate::train::checkpoint;
@@ -108,11 +109,12 @@ pub fn run_arrays(
     };
     let fit = if arrays.logits.contains_key(FIT) { Some(of(&FIT.to_owned())?) } else { None };
     let pipeline = if let Some(fit) = &fit {
-        fitted(&observer, fit, &arrays.labels(FIT, fit.size()[0])?, (arrays.head(), &[]), settings)?
+        let labels = arrays.labels(FIT, fit.size()[0])?;
+        let rows = FitRows { rows: fit, labels: &labels, batch: settings.batch, seed: settings.seed };
+        fitted(&observer, &rows, (arrays.head(), &[]), None, say)?
     } else {
         say("no tensor `fit` (ID training rows): scores that need fitting are left out");
-        let (recipes, families) = (Vec::new(), Vec::new());
-        Pipeline { observer: &observer, scorer: Scorer::default(), recipes, families, fit: Columns::new() }
+        Pipeline::unfitted(&observer)
     };
     let set = |name: &String| -> Result<(OodSetRecord, Tensor)> {
         let own = of(name)?;
@@ -128,8 +130,8 @@ pub fn run_arrays(
         };
         Ok((record, own))
     };
-    let validation =
-        settings.choose_on.iter().map(|name| Ok(Inputs { name: name.clone(), rows: of(name)?, labels: vec![] }));
+    let validation = settings.choose_on.iter().filter(|name| *name != HELD_OUT);
+    let validation = validation.map(|name| Ok(Inputs { name: name.clone(), rows: of(name)?, labels: vec![] }));
     let compared = Compared {
         validation: validation.collect::<Result<_>>()?,
         ood: settings.ood.iter().map(set).collect::<Result<_>>()?,

@@ -3,18 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fidgp::Key;
 use fidgp_data::{Part, catalogue, split};
 use fidgp_metrics::OodScores;
-use fidgp_zoo::baseline::activation::Head;
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Tensor};
 
-use super::combine::Combined;
 use super::controls::{self, Control};
-use super::observe::{Inducing, ModelObserver, Observe, Observed, OneU};
-use super::scorer::{Columns, Scorer};
+use super::cost;
+use super::heldout::{self, HELD_OUT, Labelled};
+use super::observe::{ModelObserver, OneU};
+use super::pipeline::{FitRows, Pipeline, Scored, fitted};
+use super::protocol;
+use super::scorer::Columns;
 use super::sets::{self, Cut, MIXED, NOISE, PixelSet};
-use super::table::{self, CHOSEN, choose, fixed_recipes, headline};
+use super::spectral;
+use super::statistics::{Basis, Kept, signature};
+use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::config::DataConfig;
 use crate::error::{LabError, Result};
 use crate::predict::Predictor;
@@ -59,6 +62,17 @@ pub struct Settings {
     pub skip_controls: bool,
     /// The command line.
     pub command: Option<String>,
+    /// What is done beside the table.
+    pub more: More,
+}
+
+/// What is done beside the table.
+#[derive(Clone, Debug, Default)]
+pub struct More {
+    /// Where statistics of the ID training images are kept between benchmarks; nowhere for none.
+    pub statistics: Option<PathBuf>,
+    /// Run the released script's procedure with its null control as well.
+    pub paper_protocol: bool,
 }
 
 /// What came of it.
@@ -84,44 +98,6 @@ impl Benchmark {
             checkpoint::write(&path, tensors, ("ood", format!("{name}: high = out of distribution")))?;
         }
         Ok(())
-    }
-}
-
-/// A set with its scores.
-struct Scored {
-    columns: Columns,
-    logits: Tensor,
-    features: Option<Tensor>,
-}
-
-/// The observer, what was fitted, and the fixed recipes.
-pub(super) struct Pipeline<'a> {
-    pub observer: &'a dyn Observe,
-    pub scorer: Scorer,
-    pub recipes: Vec<(String, Combined)>,
-    /// The layers of each family, in the order of the network.
-    pub families: Vec<(String, Vec<String>)>,
-    /// Scores of the ID training rows.
-    pub fit: Columns,
-}
-
-impl Pipeline<'_> {
-    fn score(&self, inputs: &Tensor, batch: usize) -> Result<Scored> {
-        let (mut columns, mut logits, mut features) = (Columns::new(), Vec::new(), Vec::new());
-        for part in inputs.split(batch as i64, 0) {
-            let seen = self.observer.observe(&part)?;
-            for (name, values) in self.scorer.score(&seen)? {
-                columns.entry(name).or_default().extend(values);
-            }
-            logits.push(seen.logits.to_kind(Kind::Float));
-            features.extend(seen.features.map(|features| features.to_kind(Kind::Float)));
-        }
-        for (name, made) in &self.recipes {
-            let score = made.score(&columns)?;
-            columns.insert(name.clone(), score);
-        }
-        let features = (features.len() == logits.len()).then(|| Tensor::cat(&features, 0));
-        Ok(Scored { columns, logits: Tensor::cat(&logits, 0), features })
     }
 }
 
@@ -166,14 +142,27 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
         let group = group(&id_name, &set.name, &settings.near);
         ood.push((set_record(&set, &id, &train, &moments, group)?, set.pixels));
     }
-    for name in &settings.choose_on {
+    for name in settings.choose_on.iter().filter(|name| *name != HELD_OUT) {
         let set = validation_set(name, &train, settings, view)?;
         validation.push(Inputs { name: set.name, rows: set.pixels, labels: Vec::new() });
     }
     let observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
+    if settings.more.paper_protocol && observer.inducing.is_empty() {
+        let why = "needs a model with inducing weights: without a U the released procedure has nothing to project on";
+        return Err(LabError::config("--paper-protocol", why));
+    }
     let fit = some_of(&train, settings.fit, settings.seed);
-    let pipeline = fitted(&observer, &fit.pixels, &fit.labels, (observer.head(), &observer.inducing), settings)?;
+    let kept = kept(predictor, &id_name, fit.labels.len(), settings)?;
+    let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
+    let pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
     let gpu = if predictor.model.store.device().is_cuda() { crate::device::gpu_name() } else { None };
+    let pixels = |most: usize| {
+        let part = |pixels: &Tensor| pixels.narrow(0, 0, pixels.size()[0].min(most as i64));
+        let sets = ood.iter().map(|(set, pixels)| (set.name.clone(), part(pixels))).collect::<Vec<_>>();
+        (part(&id.pixels), sets)
+    };
+    let (beside_id, beside_sets) = pixels(spectral::IMAGES);
+    let (null_id, null_sets) = pixels(protocol::IMAGES);
     let compared = Compared {
         id: Inputs { name: id_name, rows: id.pixels, labels: id.labels },
         validation,
@@ -182,7 +171,26 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
         method: predictor.config.method.name().to_owned(),
         gpu,
     };
-    compare(&pipeline, compared, settings, started, say)
+    let mut bench = compare(&pipeline, compared, settings, started, say)?;
+    let (id, batch) = (&beside_id, settings.batch);
+    bench.document.spectral = spectral::measure(predictor, &observer, (&fit.pixels, id), &beside_sets, batch)?;
+    let part = id.narrow(0, 0, id.size()[0].min(batch as i64));
+    bench.document.cost = cost::measure(&observer, &part, settings.gradients)?;
+    if settings.more.paper_protocol {
+        say("the released script's procedure, five times, with its null control");
+        bench.document.paper_protocol =
+            Some(protocol::run(predictor, &null_id, &null_sets, settings.batch, settings.seed)?);
+    }
+    bench.document.seconds = started.elapsed().as_secs_f64();
+    Ok(bench)
+}
+
+/// Where statistics are kept, and what they must agree on.
+fn kept(predictor: &Predictor, id: &str, images: usize, settings: &Settings) -> Result<Option<Kept>> {
+    let Some(path) = settings.more.statistics.clone() else { return Ok(None) };
+    let (u, seed, batch) = (settings.u.to_string(), settings.seed, settings.batch);
+    let basis = Basis { id, images, seed, batch, u, draws: settings.draws, gradients: settings.gradients };
+    Ok(Some(Kept { path, signature: signature(&predictor.model.store, &basis)? }))
 }
 
 /// Scores the ID set, runs the controls, chooses, and only then scores what is reported.
@@ -194,7 +202,6 @@ pub(super) fn compare(
     say: &mut dyn FnMut(&str),
 ) -> Result<Benchmark> {
     let Compared { id, validation, ood, fit_images, method, gpu } = compared;
-    say(&format!("fitted on {fit_images} ID training examples"));
     for what in &pipeline.scorer.left_out {
         say(&format!("left out: {what}"));
     }
@@ -206,18 +213,16 @@ pub(super) fn compare(
     report(&checked, settings, say)?;
 
     let id_rows = id.rows.size()[0] as usize;
-    let choosing: Vec<usize> =
-        if validation.is_empty() { Vec::new() } else { (0..id_rows).step_by(CHOOSING).collect() };
-    let mut chosen_on = Vec::new();
+    let choosing = if settings.choose_on.is_empty() { Vec::new() } else { choosing(id_rows, settings.seed) };
+    let mut on = Choice { id: rows(&scored.columns, &choosing), ..Choice::default() };
     for set in &validation {
-        chosen_on.push((set.name.clone(), pipeline.score(&set.rows, settings.batch)?.columns));
+        on.sets.push((set.name.clone(), pipeline.score(&set.rows, settings.batch)?.columns));
         say(&format!("scored {} for choosing: {} examples", set.name, set.rows.size()[0]));
     }
-    let chosen = if chosen_on.is_empty() {
-        None
-    } else {
-        Some(choose(&pipeline.families, &pipeline.fit, &rows(&scored.columns, &choosing), &chosen_on)?)
-    };
+    if settings.choose_on.iter().any(|name| name == HELD_OUT) {
+        on.folds = held_out(&scored, &id.labels, &choosing, pipeline, &on.id)?;
+    }
+    let chosen = if choosing.is_empty() { None } else { Some(choose(&pipeline.families, &pipeline.fit.columns, &on)?) };
     let append = |columns: &mut Columns| -> Result<()> {
         if let Some((_, made)) = &chosen {
             let score = made.score(columns)?;
@@ -251,10 +256,7 @@ pub(super) fn compare(
         id_images: shown.len(),
         fit_images,
         accuracy: accuracy(&scored.logits, &id.labels, &shown),
-        u: match settings.u {
-            OneU::Mean => "mean".to_owned(),
-            OneU::Draw(k) => format!("draw {k}"),
-        },
+        u: settings.u.to_string(),
         draws: settings.draws,
         seed: settings.seed,
         commit: commit(),
@@ -266,35 +268,13 @@ pub(super) fn compare(
         sets: table_sets.iter().map(|(set, _)| set.clone()).collect(),
         chosen: chosen.map(|(chosen, _)| chosen),
         left_out: pipeline.scorer.left_out.clone(),
+        spectral: None,
+        cost: None,
+        paper_protocol: None,
         seconds: started.elapsed().as_secs_f64(),
     };
     let ood = table_sets.into_iter().map(|(set, columns)| (set.name, columns)).collect();
     Ok(Benchmark { document, id: id_columns, ood, arrays })
-}
-
-/// Fits everything on ID training rows.
-pub(super) fn fitted<'a>(
-    observer: &'a dyn Observe,
-    rows: &Tensor,
-    labels: &[i64],
-    (head, inducing): (Option<Head>, &[Inducing]),
-    settings: &Settings,
-) -> Result<Pipeline<'a>> {
-    let batches = rows.split(settings.batch as i64, 0);
-    let first = observer.observe(&batches[0])?;
-    let mut parts = Vec::new();
-    for batch in &batches {
-        parts.push(Observed { products: Vec::new(), ..observer.observe(batch)? });
-    }
-    let seen = Observed::join(&parts);
-    let scorer = Scorer::fit(&seen, &first, labels, (head, inducing), Key::new(settings.seed))?;
-    let families = scorer.families(&seen);
-    let fit = scorer.score(&seen)?;
-    let recipes = fixed_recipes(&families)
-        .into_iter()
-        .map(|(name, recipe)| Ok((name, Combined::fit(&recipe, &families, &fit)?)))
-        .collect::<Result<_>>()?;
-    Ok(Pipeline { observer, scorer, recipes, families, fit })
 }
 
 /// Says how the controls ended, and refuses to go on when one failed.
@@ -414,6 +394,29 @@ fn set_record(
         pixel_sd_auroc,
         trivial,
     })
+}
+
+/// ID test images that are used for choosing: picked by the seed, since a file may have its classes in turn.
+fn choosing(rows: usize, seed: u64) -> Vec<usize> {
+    let mut picked = split::epoch_order(rows, seed, 3);
+    picked.truncate(rows.div_ceil(CHOOSING));
+    picked.sort_unstable();
+    picked
+}
+
+fn held_out(
+    scored: &Scored,
+    labels: &[i64],
+    choosing: &[usize],
+    pipeline: &Pipeline,
+    columns: &Columns,
+) -> Result<Vec<(Columns, Columns)>> {
+    let index: Vec<i64> = choosing.iter().map(|&row| row as i64).collect();
+    let take = |tensor: &Tensor| tensor.index_select(0, &Tensor::from_slice(&index));
+    let labels: Vec<i64> = choosing.iter().filter_map(|&row| labels.get(row).copied()).collect();
+    let (logits, features) = (take(&scored.logits), scored.features.as_ref().map(take));
+    let id = Labelled { columns, logits: &logits, features: features.as_ref(), labels: &labels };
+    heldout::folds(&id, &pipeline.fit)
 }
 
 fn rows(columns: &Columns, rows: &[usize]) -> Columns {

@@ -1,6 +1,7 @@
-//! Per-layer scores pooled over layers, and joined with the energy of the logits.
+//! Per-layer scores pooled over layers, and joined with what the end of the network says: the energy of its logits, alone or
+//! with the distance to the nearest training features.
 //!
-//! Residuals carry far sets, logits near ones (measured; docs/guide.md). A residual inside its usual range says nothing, and
+//! Residuals carry far sets, logits and features near ones (measured; docs/guide.md). A residual inside its usual range says nothing, and
 //! adding it to the energy is adding noise: the *hinge* adds only what exceeds a quantile of the ID training images.
 //! Everything is standardised with ID training images; nothing here sees an OoD set.
 
@@ -35,7 +36,34 @@ pub enum Pool {
     Whitened,
 }
 
-/// How the pooled score z_r meets the energy z_e, both standardised.
+/// What the end of the network says, z_e.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Base {
+    /// The standardised energy.
+    Energy,
+    /// The mean of standardised energy and standardised distance to the k-th neighbour.
+    EnergyNeighbours,
+}
+
+impl Base {
+    /// Its columns.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Energy => &["energy"],
+            Self::EnergyNeighbours => &["energy", "knn"],
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Energy => "energy",
+            Self::EnergyNeighbours => "energy and knn",
+        }
+    }
+}
+
+/// How the pooled score z_r meets the base z_e, both standardised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Join {
@@ -56,8 +84,10 @@ pub struct Recipe {
     pub layers: Layers,
     /// How they become one number.
     pub pool: Pool,
-    /// How that meets the energy.
+    /// How that meets the base.
     pub join: Join,
+    /// The base.
+    pub base: Base,
 }
 
 impl std::fmt::Display for Recipe {
@@ -72,20 +102,23 @@ impl std::fmt::Display for Recipe {
         write!(f, "{}, {layers}, {pool}", self.family)?;
         match self.join {
             Join::Alone => write!(f, ", alone"),
-            Join::Sum(weight) => write!(f, ", energy + {weight} of it"),
-            Join::Hinge(quantile) => write!(f, ", energy + what exceeds the {quantile} quantile"),
+            Join::Sum(weight) => write!(f, ", {} + {weight} of it", self.base.says()),
+            Join::Hinge(quantile) => write!(f, ", {} + what exceeds the {quantile} quantile", self.base.says()),
         }
     }
 }
 
-/// Every recipe for the given families: what choosing chooses from.
-pub fn recipes(families: &[(String, Vec<String>)]) -> Vec<Recipe> {
-    let joins = [Join::Alone, Join::Sum(0.3), Join::Sum(1.0), Join::Hinge(0.9), Join::Hinge(0.95), Join::Hinge(0.99)];
+/// Every recipe for the given families, with the neighbours where `near`: what choosing chooses from.
+pub fn recipes(families: &[(String, Vec<String>)], near: bool) -> Vec<Recipe> {
+    let joins = [Join::Sum(0.3), Join::Sum(1.0), Join::Hinge(0.9), Join::Hinge(0.95), Join::Hinge(0.99)];
+    let bases: &[Base] = if near { &[Base::Energy, Base::EnergyNeighbours] } else { &[Base::Energy] };
     let mut all = Vec::new();
     for (family, _) in families {
         for layers in [Layers::All, Layers::FirstHalf, Layers::SecondHalf, Layers::LastQuarter] {
             for pool in [Pool::Mean, Pool::Whitened] {
-                all.extend(joins.map(|join| Recipe { family: family.clone(), layers, pool, join }));
+                let recipe = |join, base| Recipe { family: family.clone(), layers, pool, join, base };
+                all.push(recipe(Join::Alone, Base::Energy));
+                all.extend(bases.iter().flat_map(|base| joins.map(|join| recipe(join, *base))));
             }
         }
     }
@@ -121,7 +154,7 @@ pub struct Combined {
     correlation: Option<Tensor>,
     pooled: Standard,
     threshold: f64,
-    energy: Standard,
+    base: Vec<(&'static str, Standard)>,
 }
 
 impl Combined {
@@ -134,8 +167,9 @@ impl Combined {
         let layers =
             names.map(|name| Ok((name.clone(), Standard::of(column(fit, &name)?)))).collect::<Result<Vec<_>>>()?;
         let unit = Standard { mean: 0.0, sd: 1.0 };
-        let energy = Standard::of(column(fit, "energy")?);
-        let mut made = Self { recipe: recipe.clone(), layers, correlation: None, pooled: unit, threshold: 0.0, energy };
+        let base = recipe.base.columns().iter().map(|name| Ok((*name, Standard::of(column(fit, name)?))));
+        let base = base.collect::<Result<_>>()?;
+        let mut made = Self { recipe: recipe.clone(), layers, correlation: None, pooled: unit, threshold: 0.0, base };
         if recipe.pool == Pool::Whitened {
             let z = made.layer_scores(fit)?; // [L, N]
             let correlation = z.matmul(&z.mt()) / z.size()[1].max(1) as f64;
@@ -159,13 +193,17 @@ impl Combined {
     /// When a column is missing.
     pub fn score(&self, columns: &Columns) -> Result<Vec<f64>> {
         let residual = self.pooled.apply(&self.pool(columns)?);
-        let energy = self.energy.apply(column(columns, "energy")?);
+        let mut base = vec![0.0; residual.len()];
+        for (name, standard) in &self.base {
+            let own = standard.apply(column(columns, name)?);
+            base.iter_mut().zip(own).for_each(|(sum, z)| *sum += z / self.base.len() as f64);
+        }
         let join = |(e, r): (f64, f64)| match self.recipe.join {
             Join::Alone => r,
             Join::Sum(weight) => e + weight * r,
             Join::Hinge(_) => e + (r - self.threshold).max(0.0),
         };
-        Ok(energy.into_iter().zip(residual).map(join).collect())
+        Ok(base.into_iter().zip(residual).map(join).collect())
     }
 
     fn pool(&self, columns: &Columns) -> Result<Vec<f64>> {
@@ -219,7 +257,8 @@ mod tests {
         let fit = columns(&layer, &energy);
         let families = [("variance".to_owned(), vec!["a".to_owned()])];
         let make = |join| {
-            let recipe = Recipe { family: "variance".into(), layers: Layers::All, pool: Pool::Mean, join };
+            let family = "variance".to_owned();
+            let recipe = Recipe { family, layers: Layers::All, pool: Pool::Mean, join, base: Base::Energy };
             Combined::fit(&recipe, &families, &fit).unwrap()
         };
         let test = columns(&[5.0, 9.0, 20.0], &[0.0, 0.0, 0.0]);
@@ -231,6 +270,24 @@ mod tests {
         let sum = of(Join::Sum(2.0));
         assert!((sum[2] - hinge[0] - 2.0 * alone[2]).abs() < 1e-12);
         assert!(make(Join::Alone).score(&Columns::new()).unwrap_err().to_string().contains("variance/a"));
+    }
+
+    /// Energy −1 and 1, distances 0 and 4, the layer silent: z are ±1 each, and their mean is the base.
+    #[test]
+    fn the_base_is_the_mean_of_what_it_is_made_of() {
+        let mut fit = columns(&[0.0, 1.0], &[-1.0, 1.0]);
+        fit.insert("knn".to_owned(), vec![0.0, 4.0]);
+        let families = [("variance".to_owned(), vec!["a".to_owned()])];
+        let score = |base| {
+            let (family, join) = ("variance".to_owned(), Join::Sum(0.0));
+            let recipe = Recipe { family, layers: Layers::All, pool: Pool::Mean, join, base };
+            let mut test = columns(&[0.5], &[3.0]);
+            test.insert("knn".to_owned(), vec![2.0]);
+            Combined::fit(&recipe, &families, &fit).unwrap().score(&test).unwrap()[0]
+        };
+        let [energy, both] = [Base::Energy, Base::EnergyNeighbours].map(score);
+        assert!((energy - 3.0).abs() < 1e-12 && (both - 1.5).abs() < 1e-12, "{energy} {both}");
+        assert!(recipes(&families, true).len() > recipes(&families, false).len());
     }
 
     #[test]

@@ -3,18 +3,29 @@
 
 pub mod combine;
 pub mod controls;
+pub mod cost;
+pub mod heldout;
+pub mod layers;
 pub mod observe;
+pub mod protocol;
 pub mod scorer;
 pub mod sets;
+pub mod spectral;
+pub mod statistics;
 
 mod arrays;
 mod bench;
+mod pipeline;
 mod table;
 
 pub use arrays::run_arrays;
-pub use bench::{Benchmark, Settings, run};
-pub use combine::{Combined, Join, Layers, Pool, Recipe};
+pub use bench::{Benchmark, More, Settings, run};
+pub use combine::{Base, Combined, Join, Layers, Pool, Recipe};
 pub use controls::Control;
+pub use cost::Cost;
 pub use observe::{ModelObserver, Observe, Observed, OneU};
+pub use protocol::PaperProtocol;
 pub use scorer::{Columns, Scorer};
-pub use table::{choose, fixed_recipes};
+pub use spectral::Spectral;
+pub use statistics::{STATISTICS_FILE, Statistics};
+pub use table::{Choice, choose, fixed_recipes};

@@ -11,10 +11,11 @@ use fidgp::prior::PriorFactors;
 use fidgp::weight::InducingWeight;
 use fidgp_zoo::Operation;
 use fidgp_zoo::baseline::activation::Head;
+use fidgp_zoo::baseline::odin;
 use tch::{Device, Kind, Tensor};
 
 use crate::error::{LabError, Result};
-use crate::model::Model;
+use crate::model::{Model, Normalisation};
 use crate::predict::Predictor;
 
 /// Where the penultimate features are tapped.
@@ -36,6 +37,8 @@ pub struct Observed {
     pub logits: Tensor,
     /// Penultimate features, where there are any. `[N, n]`
     pub features: Option<Tensor>,
+    /// Logits of ODIN's perturbed input. `[N, K]`
+    pub perturbed: Option<Tensor>,
     /// Total entropy and mutual information over K draws. `[N]`, `[N]`
     pub draws: Option<(Tensor, Tensor)>,
     /// Spatial mean of the input of every 3×3 convolution. `[N, C]` each
@@ -63,6 +66,7 @@ impl Observed {
         Self {
             logits: cat(&|part| part.logits.shallow_clone()),
             features: all(|part| part.features.is_some()).then(|| cat(&|part| share(part.features.as_ref()))),
+            perturbed: all(|part| part.perturbed.is_some()).then(|| cat(&|part| share(part.perturbed.as_ref()))),
             draws: all(|part| part.draws.is_some()).then(|| {
                 let of = |part: &Self| part.draws.as_ref().map(|(a, b)| (a.shallow_clone(), b.shallow_clone()));
                 (cat(&|part| share(of(part).map(|d| d.0).as_ref())), cat(&|part| share(of(part).map(|d| d.1).as_ref())))
@@ -91,6 +95,7 @@ pub struct Inducing {
 #[derive(Debug)]
 pub struct ModelObserver<'a> {
     model: &'a Model,
+    normalisation: Normalisation,
     pass: Pass,
     weights: Vec<Tensor>,
     /// The Bayesian layers.
@@ -98,6 +103,7 @@ pub struct ModelObserver<'a> {
     head: Option<Head>,
     pooled: Vec<String>,
     gradients: bool,
+    perturb: bool,
     draws: Vec<Vec<Tensor>>,
 }
 
@@ -110,20 +116,27 @@ pub enum OneU {
     Draw(u64),
 }
 
+impl std::fmt::Display for OneU {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Mean => write!(f, "mean"),
+            Self::Draw(k) => write!(f, "draw {k}"),
+        }
+    }
+}
+
 impl<'a> ModelObserver<'a> {
-    /// Fixes U, once; `draws` more passes give the total entropy and the mutual information (none for 0), `gradients` a
-    /// backward pass for the residuals.
+    /// Fixes U, once; `draws` more passes give the total entropy and the mutual information (none for 0), `gradients` the
+    /// backward passes for the residuals and for ODIN.
     ///
     /// # Errors
     /// When the model is no classifier of images, or a covariance cannot be factorised.
     pub fn new(predictor: &'a Predictor, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
         let model = &predictor.model;
-        if predictor.view.is_none() || model.normalisation.is_none() {
-            return Err(LabError::config(
-                "MODEL",
-                "is a regression; out-of-distribution scores need a classifier of images",
-            ));
-        }
+        let Some(normalisation) = model.normalisation.as_ref().filter(|_| predictor.view.is_some()) else {
+            let why = "is a regression; out-of-distribution scores need a classifier of images";
+            return Err(LabError::config("MODEL", why));
+        };
         if draws == 1 {
             let why = "has no mutual information: take at least 2 draws, or 0 to leave it out";
             return Err(LabError::config("--draws 1", why));
@@ -156,12 +169,14 @@ impl<'a> ModelObserver<'a> {
             let draws = if weights.is_empty() { 0 } else { draws };
             Ok(Self {
                 model,
+                normalisation: normalisation.share(),
                 pass,
                 weights: drawn.into_iter().map(|(_, w)| w).collect(),
                 inducing,
                 head,
                 pooled: pooled_layers(model),
                 gradients: gradients && !weights.is_empty(),
+                perturb: gradients,
                 draws: (0..draws).map(weights_of).collect::<Result<_>>()?,
             })
         })
@@ -171,6 +186,66 @@ impl<'a> ModelObserver<'a> {
     pub fn head(&self) -> Option<Head> {
         let share = |head: &Head| Head { weight: head.weight.shallow_clone(), bias: head.bias.shallow_clone() };
         self.head.as_ref().map(share)
+    }
+
+    /// With another normalisation than the model's own, as nobody should.
+    pub(super) fn with_normalisation(self, normalisation: Normalisation) -> Self {
+        Self { normalisation, ..self }
+    }
+
+    fn inputs(&self, pixels: &Tensor) -> Tensor {
+        let pixels = pixels.to_device(self.model.store.device()).to_kind(Kind::Float);
+        tch::no_grad(|| self.normalisation.apply(&pixels)).detach()
+    }
+
+    /// The mean patch that each Bayesian layer sees, a bias's 1 at the end. `[N, d_in]` each, in f64
+    pub(super) fn patches(&self, pixels: &Tensor) -> Result<Vec<Tensor>> {
+        let names: Vec<&str> = self.inducing.iter().map(|layer| layer.name.as_str()).collect();
+        tch::no_grad(|| {
+            let (_, pass) = self.forward(&self.inputs(pixels), &self.weights, Taps::on(&names))?;
+            let missing = |name: &str| LabError::config(name, "was not reached by the forward pass");
+            let patch =
+                |layer: &Inducing| layer.patch(pass.taps.input(&layer.name).ok_or_else(|| missing(&layer.name))?);
+            self.inducing.iter().map(patch).collect()
+        })
+    }
+
+    /// The logits alone. `[N, K]`
+    pub(super) fn logits(&self, pixels: &Tensor) -> Result<Tensor> {
+        tch::no_grad(|| Ok(plain(&self.forward(&self.inputs(pixels), &self.weights, Taps::default())?.0)))
+    }
+
+    /// The variance score of each Bayesian layer. `[N]` each
+    pub(super) fn unexplained(&self, pixels: &Tensor) -> Result<Vec<Tensor>> {
+        let patches = self.patches(pixels)?;
+        let layers = self.inducing.iter().zip(&patches);
+        Ok(tch::no_grad(|| layers.map(|(layer, x)| plain(&log_unexplained(&layer.factors, x))).collect()))
+    }
+
+    /// `q = T_rowᵀ Σ_hw h·g` of each Bayesian layer. `[N, R]` each
+    pub(super) fn rows(&self, pixels: &Tensor) -> Result<Vec<Tensor>> {
+        let names: Vec<&str> = self.inducing.iter().map(|layer| layer.name.as_str()).collect();
+        let leaf = self.inputs(pixels).set_requires_grad(true);
+        let (logits, pass) = self.forward(&leaf, &self.weights, Taps::on(&names))?;
+        let taps = self.taps(&logits, &pass)?;
+        let row = |(layer, tap): (&Inducing, &Tap)| Ok(plain(&pooled_product(tap)?.matmul(&layer.t_row)));
+        tch::no_grad(|| self.inducing.iter().zip(&taps).map(row).collect())
+    }
+
+    /// `h ⊙ g` of the Bayesian layers, flattened. `[N, ..]` each
+    pub(super) fn products(&self, pixels: &Tensor) -> Result<Vec<Tensor>> {
+        let names: Vec<&str> = self.inducing.iter().map(|layer| layer.name.as_str()).collect();
+        let leaf = self.inputs(pixels).set_requires_grad(true);
+        let (logits, pass) = self.forward(&leaf, &self.weights, Taps::on(&names))?;
+        Ok(self.taps(&logits, &pass)?.iter().map(Tap::product).collect::<fidgp::Result<_>>()?)
+    }
+
+    /// Logits of the input moved against the gradient of ODIN's loss, which is taken at `leaf`.
+    fn perturbed(&self, pixels: &Tensor, leaf: &Tensor, logits: &Tensor) -> Result<Tensor> {
+        let gradient = Tensor::f_run_backward(&[odin::loss(logits)], &[leaf], true, false)?;
+        let pixels = pixels.to_device(leaf.device()).to_kind(Kind::Float);
+        let moved = odin::perturbed(&pixels, &gradient[0], 255.0 * odin::EPSILON);
+        tch::no_grad(|| Ok(plain(&self.forward(&self.normalisation.apply(&moved), &self.weights, Taps::default())?.0)))
     }
 
     fn forward(&self, x: &Tensor, weights: &[Tensor], taps: Taps) -> Result<(Tensor, Pass)> {
@@ -211,25 +286,26 @@ impl<'a> ModelObserver<'a> {
 
 impl Observe for ModelObserver<'_> {
     fn observe(&self, pixels: &Tensor) -> Result<Observed> {
-        let Some(normalisation) = &self.model.normalisation else {
-            return Err(LabError::config("MODEL", "has no normalisation"));
-        };
-        let x = pixels.to_device(self.model.store.device()).to_kind(Kind::Float);
-        let x = tch::no_grad(|| normalisation.apply(&x)).detach();
+        let x = self.inputs(pixels);
         let layers = self.inducing.iter().map(|layer| layer.name.as_str());
         let wanted: Vec<&str> = layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES]).collect();
-        let ((logits, pass), taps) = if self.gradients {
-            let leaf = x.shallow_clone().set_requires_grad(true);
+        let (mut taps, mut perturbed) = (Vec::new(), None);
+        let (logits, pass) = if self.perturb {
+            let leaf = x.detach().set_requires_grad(true);
             let (logits, pass) = self.forward(&leaf, &self.weights, Taps::on(&wanted))?;
-            let taps = self.taps(&logits, &pass)?;
-            ((logits, pass), taps)
+            perturbed = Some(self.perturbed(pixels, &leaf, &logits)?);
+            if self.gradients {
+                taps = self.taps(&logits, &pass)?;
+            }
+            (logits, pass)
         } else {
-            (tch::no_grad(|| self.forward(&x, &self.weights, Taps::on(&wanted)))?, Vec::new())
+            tch::no_grad(|| self.forward(&x, &self.weights, Taps::on(&wanted)))?
         };
         tch::no_grad(|| {
             let mut seen = Observed {
                 logits: plain(&logits),
                 features: pass.taps.feature(FEATURES).map(plain),
+                perturbed,
                 draws: self.entropies(&x)?,
                 ..Observed::default()
             };
@@ -256,11 +332,17 @@ impl Observe for ModelObserver<'_> {
 
 impl Inducing {
     fn unexplained(&self, input: &Tensor) -> Result<Tensor> {
+        Ok(log_unexplained(&self.factors, &self.patch(input)?))
+    }
+
+    /// The mean patch, a bias's 1 at the end. `[N, d_in]`, in f64
+    fn patch(&self, input: &Tensor) -> Result<Tensor> {
         let x = match &self.conv {
             Some(conv) => mean_patch(&input.detach(), conv)?,
             None => input.detach().to_kind(Kind::Double),
         };
-        Ok(log_unexplained(&self.factors, &x))
+        let bias = x.size()[1] + 1 == self.factors.a_col.size()[1];
+        Ok(if bias { Tensor::cat(&[&x, &x.narrow(1, 0, 1).ones_like()], 1) } else { x })
     }
 }
 

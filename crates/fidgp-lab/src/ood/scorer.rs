@@ -5,28 +5,28 @@ use std::collections::BTreeMap;
 use fidgp::Key;
 use fidgp::ood::{LeadingRows, ResidualHead, Ridge, Subspace};
 use fidgp_zoo::baseline::activation::{Head, grad_norm, react, scale};
+use fidgp_zoo::baseline::ash::ash;
 use fidgp_zoo::baseline::ddu::ClassGaussians;
 use fidgp_zoo::baseline::knn::Neighbours;
 use fidgp_zoo::baseline::logit_scores::{energy, entropy, generalised_entropy, max_logit, msp};
 use fidgp_zoo::baseline::mahalanobis::Mahalanobis;
+use fidgp_zoo::baseline::odin::odin;
 use fidgp_zoo::baseline::vim::Vim;
 use tch::{Device, Kind, Tensor};
 
+use super::layers::{LEVERAGE, Principal, SUBSPACE_RANKS};
 use super::observe::{Inducing, Observed};
+use super::statistics::Statistics;
 use crate::error::{LabError, Result};
 
 /// Scores by name, one number for each row, high = out of distribution. `variance/layer1.0.conv1` is one layer's.
 pub type Columns = BTreeMap<String, Vec<f64>>;
 
-/// Shares of the channels that count as the principal subspace of a layer's pooled input.
-pub const SUBSPACE_RANKS: [(&str, i64); 3] = [("subspace-8", 8), ("subspace-4", 4), ("subspace-2", 2)];
-/// Share of ID-train energy that the leading rows of U must explain.
-const ROW_ENERGY: f64 = 0.9;
 /// One neighbour in so many training images: the paper's 50 of CIFAR's 50,000. More than a class has images would measure the
 /// distance to *other* classes.
 const IMAGES_PER_NEIGHBOUR: i64 = 1000;
 /// Width of the released code's head.
-const COMPAT_HIDDEN: i64 = 128;
+pub(super) const COMPAT_HIDDEN: i64 = 128;
 /// Rows scored at once by the class Gaussians, whose memory is rows × classes × features.
 const DDU_ROWS: i64 = 200;
 
@@ -39,7 +39,7 @@ pub struct Scorer {
     gaussians: Option<ClassGaussians>,
     neighbours: Option<Neighbours>,
     vim: Option<Vim>,
-    subspaces: Vec<(String, Subspace)>,
+    principal: Vec<(String, Principal)>,
     leading: Vec<LeadingRows>,
     compat: Vec<(ResidualHead, Subspace)>,
     /// What could not be fitted, and why.
@@ -47,35 +47,29 @@ pub struct Scorer {
 }
 
 impl Scorer {
-    /// Fits on observations of ID training images with their labels; `first` is a batch of them with its products, on which
-    /// the released code's head gets its one step.
+    /// Fits on what is kept of ID training images; `first` is a batch of them with its products, on which the released code's
+    /// head gets its one step.
     ///
     /// # Errors
     /// When a decomposition fails.
     pub fn fit(
-        seen: &Observed,
+        kept: &Statistics,
         first: &Observed,
-        labels: &[i64],
         (head, inducing): (Option<Head>, &[Inducing]),
         key: Key,
     ) -> Result<Self> {
-        let mut left_out = Vec::new();
-        let features = seen.features.as_ref();
+        let (mut left_out, labels) = (Vec::new(), &kept.labels);
+        let features = kept.features.as_ref();
         let labelled = features.filter(|_| !labels.is_empty());
         let mahalanobis = labelled.map(|features| quietly(|| Mahalanobis::fit(features, labels)));
         let gaussians = labelled.map(|features| quietly(|| ClassGaussians::fit(features, labels)));
-        let neighbours = features.map(|features| Neighbours::fit(features, features.size()[0] / IMAGES_PER_NEIGHBOUR));
+        let neighbours = features.map(|features| Neighbours::fit(features, neighbours_of(features)));
         let vim = features.zip(head.as_ref()).map(|(features, head)| Vim::fit(features, &head.weight, &head.bias));
         left_out.extend(why_not("mahalanobis", mahalanobis.as_ref()));
         left_out.extend(why_not("ddu", gaussians.as_ref()));
         left_out.extend(why_not("vim", vim.as_ref()));
-        let subspaces = seen.pooled.iter().flat_map(|(layer, pooled)| {
-            let ranks = SUBSPACE_RANKS.iter();
-            ranks.map(move |(family, part)| Ok((format!("{family}/{layer}"), leading_subspace(pooled, *part)?)))
-        });
-        let leading = inducing.iter().zip(&seen.rows).map(|(layer, (_, q))| {
-            Ok(LeadingRows::fit(&layer.u.to_device(Device::Cpu).to_kind(Kind::Double), q, ROW_ENERGY)?)
-        });
+        let principal = kept.moments.iter().map(|(layer, moment)| Ok((layer.clone(), Principal::of(moment)?)));
+        let leading = kept.leading.iter().map(|rows| LeadingRows::of_basis(rows.basis().shallow_clone()));
         let compat = inducing.iter().zip(&first.products).map(|(layer, (_, z))| compat_of(layer, z, key));
         Ok(Self {
             clip: features.map_or(f64::INFINITY, |features| quantile(features, 0.9)),
@@ -83,8 +77,8 @@ impl Scorer {
             gaussians: gaussians.and_then(std::result::Result::ok),
             neighbours: neighbours.and_then(std::result::Result::ok),
             vim: vim.and_then(std::result::Result::ok),
-            subspaces: subspaces.collect::<Result<_>>()?,
-            leading: leading.collect::<Result<_>>()?,
+            principal: principal.collect::<Result<_>>()?,
+            leading: leading.collect(),
             compat: compat.collect::<Result<_>>()?,
             head,
             left_out,
@@ -92,11 +86,13 @@ impl Scorer {
     }
 
     /// The layers of each family of per-layer scores, in the order of the network.
-    pub fn families(&self, seen: &Observed) -> Vec<(String, Vec<String>)> {
-        let names = |of: &[(String, Tensor)]| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        let mut families =
-            vec![("variance".to_owned(), names(&seen.unexplained)), ("residual".to_owned(), names(&seen.rows))];
-        families.extend(SUBSPACE_RANKS.iter().map(|(family, _)| ((*family).to_owned(), names(&seen.pooled))));
+    pub fn families(&self, inducing: &[Inducing]) -> Vec<(String, Vec<String>)> {
+        let bayesian: Vec<String> = inducing.iter().map(|layer| layer.name.clone()).collect();
+        let pooled: Vec<String> = self.principal.iter().map(|(layer, _)| layer.clone()).collect();
+        let residual = if self.leading.is_empty() { Vec::new() } else { bayesian.clone() };
+        let mut families = vec![("variance".to_owned(), bayesian), ("residual".to_owned(), residual)];
+        let names = SUBSPACE_RANKS.iter().map(|(family, _)| *family).chain([LEVERAGE]);
+        families.extend(names.map(|family| (family.to_owned(), pooled.clone())));
         families.retain(|(_, layers)| !layers.is_empty());
         families
     }
@@ -122,6 +118,9 @@ impl Scorer {
         add("energy", &energy(logits))?;
         add("entropy", &entropy(logits))?;
         add("gen", &generalised_entropy(logits))?;
+        if let Some(perturbed) = &seen.perturbed {
+            add("odin", &odin(perturbed))?;
+        }
         if let Some((total, epistemic)) = &seen.draws {
             add("total-entropy", total)?;
             add("mutual-information", epistemic)?;
@@ -131,6 +130,7 @@ impl Scorer {
             if let Some(head) = &self.head {
                 add("react", &react(features, head, self.clip))?;
                 add("scale", &scale(features, head))?;
+                add("ash", &ash(features, head))?;
             }
             if let Some(fitted) = &self.mahalanobis {
                 add("mahalanobis", &fitted.score(features)?)?;
@@ -154,10 +154,12 @@ impl Scorer {
         for ((layer, q), leading) in seen.rows.iter().zip(&self.leading) {
             add(&format!("residual/{layer}"), &leading.score(q)?)?;
         }
-        let mut pooled = seen.pooled.iter().flat_map(|(_, pooled)| std::iter::repeat_n(pooled, SUBSPACE_RANKS.len()));
-        for (name, subspace) in &self.subspaces {
-            let Some(x) = pooled.next() else { break };
-            add(name, &log_outside(subspace, x)?)?;
+        for ((layer, principal), (_, x)) in self.principal.iter().zip(&seen.pooled) {
+            let energies = principal.energies(x)?;
+            for (family, part) in SUBSPACE_RANKS {
+                add(&format!("{family}/{layer}"), &principal.outside(&energies, part))?;
+            }
+            add(&format!("{LEVERAGE}/{layer}"), &principal.leverage(&energies))?;
         }
         if let Some(score) = self.compat_score(seen)? {
             add("compat-residual", &score)?;
@@ -185,18 +187,9 @@ fn why_not<T>(name: &str, fitted: Option<&fidgp_zoo::Result<T>>) -> Option<Strin
     fitted?.as_ref().err().map(|error| format!("{name}: {error}"))
 }
 
-/// The leading directions, one in `part`, of the second moment of the pooled input.
-fn leading_subspace(pooled: &Tensor, part: i64) -> Result<Subspace> {
-    let channels = pooled.size()[1];
-    let (_, vectors) = pooled.mt().matmul(pooled).f_linalg_eigh("L")?; // values rise
-    let k = (channels / part).max(1);
-    Ok(Subspace::orthogonal(&vectors.narrow(1, channels - k, k).mt())?)
-}
-
-/// `ln(‖(I − P)x‖²/‖x‖²)`. `[N, C]` → `[N]`
-fn log_outside(subspace: &Subspace, x: &Tensor) -> Result<Tensor> {
-    let energy = x.square().sum_dim_intlist(-1, false, Kind::Double).clamp_min(f64::MIN_POSITIVE);
-    Ok((subspace.score(x)?.square() / energy).clamp_min(1e-12).log())
+/// k for so many ID training features.
+pub(super) fn neighbours_of(features: &Tensor) -> i64 {
+    features.size()[0] / IMAGES_PER_NEIGHBOUR
 }
 
 fn compat_of(layer: &Inducing, z: &Tensor, key: Key) -> Result<(ResidualHead, Subspace)> {

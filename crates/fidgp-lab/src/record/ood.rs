@@ -8,7 +8,7 @@ use fidgp_metrics::{Interval, OodScores};
 use serde::Serialize;
 
 use super::{Hardware, RecordError, Result, write_atomically};
-use crate::ood::{Control, Recipe};
+use crate::ood::{Control, Cost, PaperProtocol, Recipe, Spectral};
 
 /// The version of the layout.
 pub const OOD_SCHEMA: &str = "fidgp-ood/1";
@@ -54,6 +54,12 @@ pub struct OodDocument {
     pub chosen: Option<Chosen>,
     /// Scores that could not be fitted, and why.
     pub left_out: Vec<String>,
+    /// The paper's lemma, measured layer by layer; none without Bayesian layers.
+    pub spectral: Option<Spectral>,
+    /// What our scores cost beside a forward pass; none without Bayesian layers.
+    pub cost: Option<Cost>,
+    /// The released script's procedure with its null control, where it was asked for.
+    pub paper_protocol: Option<PaperProtocol>,
     /// Seconds for scoring all sets.
     pub seconds: f64,
 }
@@ -151,6 +157,22 @@ impl OodMetrics {
     }
 }
 
+impl OodMetrics {
+    /// OpenOOD's columns: FPR@95 in both conventions, AUROC, AUPR with ID positive, AUPR with OoD positive.
+    pub fn columns(&self) -> [f64; 5] {
+        [self.FPR95_OOD_CAUGHT, self.FPR95_ID_KEPT, self.AUROC, self.AUPR_IN, self.AUPR_OUT]
+    }
+}
+
+impl OodScoreRecord {
+    /// The means of OpenOOD's columns over a group's sets; none without any.
+    pub fn group(&self, sets: &[OodSetRecord], group: Group) -> Option<[f64; 5]> {
+        let own = sets.iter().filter(|set| set.group == group).filter_map(|set| self.sets.get(&set.name));
+        let own: Vec<[f64; 5]> = own.map(OodMetrics::columns).collect();
+        (!own.is_empty()).then(|| std::array::from_fn(|i| own.iter().map(|c| c[i]).sum::<f64>() / own.len() as f64))
+    }
+}
+
 /// What was chosen.
 #[derive(Debug, Serialize)]
 pub struct Chosen {
@@ -188,13 +210,17 @@ impl OodDocument {
         for score in &self.scores {
             for set in &self.sets {
                 let Some(m) = score.sets.get(&set.name) else { continue };
-                let numbers = [m.FPR95_OOD_CAUGHT, m.FPR95_ID_KEPT, m.AUROC, m.interval.lo, m.interval.hi];
-                let numbers = numbers.into_iter().chain([m.AUPR_IN, m.AUPR_OUT]).map(percent).collect::<Vec<_>>();
+                let [caught, kept, auroc, of_id, of_ood] = m.columns();
+                let numbers = [caught, kept, auroc, m.interval.lo, m.interval.hi, of_id, of_ood];
+                let numbers = numbers.map(percent);
                 let _ = writeln!(text, "{},{},{},{accuracy}", score.name, set.name, numbers.join(","));
             }
-            for (group, mean) in [("nearood", score.nearood), ("farood", score.farood)] {
-                if let Some(mean) = mean {
-                    let _ = writeln!(text, "{},{group},,,{},,,,,{accuracy}", score.name, percent(mean));
+            for group in [Group::NearOod, Group::FarOod] {
+                if let Some(means) = score.group(&self.sets, group) {
+                    let [caught, kept, auroc, of_id, of_ood] = means.map(percent);
+                    let name = group.name();
+                    let _ =
+                        writeln!(text, "{},{name},{caught},{kept},{auroc},,,{of_id},{of_ood},{accuracy}", score.name);
                 }
             }
         }

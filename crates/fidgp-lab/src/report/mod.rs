@@ -16,6 +16,7 @@ pub mod figure;
 pub mod format;
 /// The page of an out-of-distribution benchmark.
 pub mod ood;
+mod ood_beside;
 /// One-dimensional regression with its bands.
 pub mod regression;
 /// Data to pixels, and round ticks.

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use fidgp_metrics::OodScores;
 
 use crate::ood::Benchmark;
-use crate::record::{OodDocument, OodScoreRecord, write_atomically};
+use crate::record::{Group, OodDocument, OodScoreRecord, write_atomically};
 
 use super::{
     axis::Axis,
@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Scores that are drawn, where they are there.
-const DRAWN: [&str; 4] = ["msp", "energy", "variance+energy", "chosen"];
+const DRAWN: [&str; 5] = ["msp", "energy", "variance+energy", "leverage+near", "chosen"];
 /// Points of a drawn ROC curve, about.
 const ROC_POINTS: usize = 200;
 const BINS: usize = 50;
@@ -62,6 +62,7 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
         ("ID", format!("{}, {} test images, accuracy {accuracy}", document.id, document.id_images)),
         ("Fitted on", format!("{} ID training images", document.fit_images)),
         ("U", document.u.clone()),
+        ("Cost", cost(document)),
         ("Seed", document.seed.to_string()),
         ("Commit", document.commit.clone()),
     ];
@@ -91,6 +92,8 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
         );
         body += &section("chosen", "What was chosen, and on what", "", &tags("p", &escape(&text)));
     }
+    body += &super::ood_beside::protocol(document);
+    body += &super::ood_beside::lemma(document);
     body += &section("figures", "Scores and ROC curves", "", &html::figures(figures));
     let lead = "OpenOOD's columns. FPR@95 in both conventions: ID images flagged when 95 % of the OoD images are caught (OpenOOD), \
                 and OoD images that pass when 95 % of the ID images are kept (most papers).";
@@ -102,17 +105,25 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
     html::page(&title, &body)
 }
 
+/// Our scores against one forward pass.
+fn cost(document: &OodDocument) -> String {
+    let Some(cost) = document.cost else { return "one forward pass and statistics".to_owned() };
+    let times = |seconds: f64| format!("{:.2}", seconds / cost.forward.max(f64::MIN_POSITIVE));
+    let residual = cost.residual.map_or(String::new(), |seconds| format!(", residual {}", times(seconds)));
+    format!("variance {}{residual} forward passes ({} images, median of five)", times(cost.variance), cost.images)
+}
+
 const SETS_LEAD: &str = "All are brought to the model's size by one resize and normalised with the model's own statistics. A set \
                          that one number of its raw pixels tells apart, or that comes in another format, says little about a network.";
 
-fn row(cells: &[(String, &str)]) -> String {
+pub(super) fn row(cells: &[(String, &str)]) -> String {
     let cells = cells.iter().enumerate().map(|(i, (text, class))| {
         if i == 0 { format!("<th scope=\"row\">{text}</th>") } else { tag("td", class, text) }
     });
     tags("tr", &cells.collect::<String>()) + "\n"
 }
 
-fn table(heads: &[String], rows: &str) -> String {
+pub(super) fn table(heads: &[String], rows: &str) -> String {
     let heads = heads.iter().map(|head| tags("th", &escape(head))).collect::<String>();
     let table = tags("table", &format!("{}\n<tbody>{rows}</tbody>", tags("thead", &tags("tr", &heads))));
     format!("<div class=\"scroll\">{table}</div>")
@@ -146,7 +157,7 @@ fn sets(document: &OodDocument) -> String {
     table(&heads.map(str::to_owned), &rows.collect::<String>())
 }
 
-fn percent(value: f64) -> String {
+pub(super) fn percent(value: f64) -> String {
     if value.is_nan() {
         return "–".to_owned();
     }
@@ -184,10 +195,13 @@ fn all(document: &OodDocument) -> String {
     let accuracy = document.accuracy.map_or("–".to_owned(), percent);
     let mut rows = String::new();
     for score in &document.scores {
-        for (set, m) in document.sets.iter().filter_map(|set| Some((set, score.sets.get(&set.name)?))) {
-            let numbers =
-                [m.FPR95_OOD_CAUGHT, m.FPR95_ID_KEPT, m.AUROC, m.AUPR_IN, m.AUPR_OUT].map(|v| (percent(v), "number"));
-            let name = (escape(&format!("{}, {}", score.name, set.name)), "");
+        let sets =
+            document.sets.iter().filter_map(|set| Some((set.name.as_str(), score.sets.get(&set.name)?.columns())));
+        let groups = [Group::NearOod, Group::FarOod].into_iter();
+        let groups = groups.filter_map(|group| Some((group.name(), score.group(&document.sets, group)?)));
+        for (name, columns) in sets.chain(groups) {
+            let numbers = columns.map(|v| (percent(v), "number"));
+            let name = (escape(&format!("{}, {name}", score.name)), "");
             rows += &row(&[&[name], numbers.as_slice(), &[(accuracy.clone(), "number")]].concat());
         }
     }
@@ -200,10 +214,16 @@ fn figures(bench: &Benchmark) -> Vec<Drawing> {
         let sets = bench.ood.iter().filter_map(|(set, columns)| Some((set.clone(), columns.get(*name)?.clone())));
         let sets: Vec<_> =
             std::iter::once((format!("{} (ID)", bench.document.id), bench.id[*name].clone())).chain(sets).collect();
+        let (sets, beyond) = within(sets);
         let chart =
             Chart::histogram(format!("{name}: ID and OoD"), Axis::new(format!("{name} (high = OoD)")), BINS, &sets);
-        let caption =
-            "Densities of the score, each set with area 1. What overlaps cannot be told apart by any threshold.";
+        let ends = match beyond {
+            0 => String::new(),
+            count => format!(" {count} images beyond the ends stand in the outermost bins."),
+        };
+        let caption = format!(
+            "Densities of the score, each set with area 1. What overlaps cannot be told apart by any threshold.{ends}"
+        );
         drawn.push(chart.figure(&format!("histogram-{}", slug(name))).captioned(caption));
     }
     for (set, columns) in &bench.ood {
@@ -224,9 +244,38 @@ fn figures(bench: &Benchmark) -> Vec<Drawing> {
     drawn
 }
 
+/// Scores of named sets.
+type Named = Vec<(String, Vec<f64>)>;
+
+/// Values beyond the 0.5 and 99.5 % quantiles of all are moved there, so that a few images do not squeeze the rest into one
+/// bin; and how many were.
+fn within(sets: Named) -> (Named, usize) {
+    let mut all: Vec<f64> = sets.iter().flat_map(|(_, values)| values.iter().copied()).collect();
+    all.sort_by(f64::total_cmp);
+    let at = |q: f64| all.get((q * all.len().saturating_sub(1) as f64) as usize).copied().unwrap_or(0.0);
+    let (low, high) = (at(0.005), at(0.995));
+    let beyond = all.iter().filter(|value| **value < low || **value > high).count();
+    let moved = |values: Vec<f64>| values.into_iter().map(|value| value.clamp(low, high)).collect();
+    (sets.into_iter().map(|(name, values)| (name, moved(values))).collect(), beyond)
+}
+
 fn thinned(scores: &OodScores) -> Vec<(f64, f64)> {
     let curve = scores.roc_curve();
     let step = curve.len().div_ceil(ROC_POINTS).max(1);
     let last = curve.last().map(|point| (point.id_flagged, point.ood_caught));
     curve.iter().step_by(step).map(|point| (point.id_flagged, point.ood_caught)).chain(last).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_far_images_do_not_squeeze_the_histogram() {
+        let values: Vec<f64> = (0..999).map(f64::from).chain([1e9]).collect();
+        let (sets, beyond) = within(vec![("id".to_owned(), values)]);
+        let largest = sets[0].1.iter().copied().fold(0.0, f64::max);
+        assert!((largest - 994.0).abs() < 1e-9 && beyond == 4 + 5, "{largest} {beyond}");
+        assert_eq!(within(Vec::new()).1, 0);
+    }
 }

@@ -1,6 +1,7 @@
 //! The methods FiD-GP is compared with, one file for each: a weight, a head, or a wrapper of whole networks.
 
 pub mod activation;
+pub mod ash;
 pub mod batch_ensemble;
 pub mod ddu;
 pub mod dropout;
@@ -9,6 +10,7 @@ pub mod logit_scores;
 pub mod mahalanobis;
 pub mod mean_field;
 pub mod members;
+pub mod odin;
 pub mod slot;
 pub mod sngp;
 pub mod spectral;

@@ -9,9 +9,11 @@
 
 mod pooled;
 mod rows;
+mod spectral;
 
 pub use pooled::{log_unexplained, mean_patch};
 pub use rows::{LeadingRows, pooled_product};
+pub use spectral::WeightSpread;
 
 use tch::{Kind, Tensor};
 

@@ -41,7 +41,17 @@ impl LeadingRows {
         let enough = q.square().sum(Kind::Double) * energy;
         let short = caught.lt_tensor(&enough).sum(Kind::Int64).int64_value(&[]);
         let k = (short + 1).min(left.size()[1]).min((rows - 1).max(1));
-        Ok(Self { basis: left.narrow(1, 0, k) })
+        Ok(Self { basis: left.narrow(1, 0, k).contiguous() })
+    }
+
+    /// The directions themselves, orthonormal. `[R, k]`
+    pub fn basis(&self) -> &Tensor {
+        &self.basis
+    }
+
+    /// Those of an earlier fit. `[R, k]`
+    pub fn of_basis(basis: Tensor) -> Self {
+        Self { basis }
     }
 
     /// k.
@@ -54,9 +64,16 @@ impl LeadingRows {
     /// # Errors
     /// When q does not have R columns.
     pub fn score(&self, q: &Tensor) -> Result<Tensor> {
-        let residual = q - q.f_matmul(&self.basis)?.matmul(&self.basis.mt());
-        let share = row_norms(&residual) / row_norms(q).clamp_min(f64::MIN_POSITIVE);
+        let share = self.distance(q)? / row_norms(q).clamp_min(f64::MIN_POSITIVE);
         Ok(share.clamp_min(1e-12).log())
+    }
+
+    /// `‖q − BBᵀq‖` of each row. `[N, R]` → `[N]`
+    ///
+    /// # Errors
+    /// When q does not have R columns.
+    pub fn distance(&self, q: &Tensor) -> Result<Tensor> {
+        Ok(row_norms(&(q - q.f_matmul(&self.basis)?.matmul(&self.basis.mt()))))
     }
 }
 
