@@ -2,7 +2,7 @@
 
 use fidgp::Key;
 use fidgp::layer::Network;
-use fidgp::objective::{Gaussian, categorical_nll};
+use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
@@ -119,6 +119,14 @@ impl Likelihood {
         match self {
             Self::Gaussian(gaussian) => gaussian.nll(outputs, targets),
             Self::Categorical { smoothing } => categorical_nll(outputs, targets, *smoothing),
+        }
+    }
+
+    /// Expected second derivatives of the NLL by the outputs, summed over the rows. `[N, K]` → `[K, K]`
+    pub fn curvature(&self, outputs: &Tensor) -> Tensor {
+        match self {
+            Self::Gaussian(gaussian) => gaussian.curvature(outputs),
+            Self::Categorical { .. } => categorical_curvature(outputs),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Other methods against plain networks: where a method has nothing of its own left, it is the plain network.
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Network, Pass, Slot};
+use fidgp::layer::{Factors, Mode, Network, Pass, Shown, Slot, Taps};
 use fidgp::linalg::Check;
+use fidgp::objective::categorical_curvature;
 use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
 use fidgp_zoo::baseline::dropout::DropoutConfig;
 use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
@@ -227,18 +228,16 @@ fn an_sngp_head_is_sure_where_it_has_seen_data() {
     // how much the variance shrinks the logits: 1 without variance
     let shrinks = |x: &Tensor| (at(x, Mode::Eval).norm() / at(x, Mode::Train).norm()).double_value(&[]);
     assert!((shrinks(&near) - 1.0).abs() < 1e-6); // nothing observed yet: plain logits
-    let observe = |times: usize| {
+    let observe = |times: i64| {
         let slots = built.network.slots();
         let weight =
             slots.into_iter().find_map(|slot| if let Slot::Custom(weight) = slot { Some(weight) } else { None });
         let weight = weight.unwrap();
-        weight.forget();
-        for _ in 0..times {
-            let mut pass = Pass::plain(Mode::Eval);
-            pass.observing = true;
-            _ = built.network.forward(&near, &mut pass).unwrap();
-        }
-        weight.settle().unwrap();
+        let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&["fc2"]));
+        let outputs = built.network.forward(&near, &mut pass).unwrap();
+        let inputs = pass.taps.input("fc2").unwrap().detach().repeat([times, 1]);
+        let targets = Tensor::zeros([inputs.size()[0]], (Kind::Int64, Device::Cpu));
+        weight.settle(&Shown { inputs, targets, curvature: categorical_curvature(&outputs.detach()) }).unwrap();
         (shrinks(&near), shrinks(&far))
     };
     let (once, often) = (observe(1), observe(20));

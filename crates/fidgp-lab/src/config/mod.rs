@@ -277,6 +277,10 @@ impl RunConfig {
             }
             None => plan,
         };
+        let plan = match self.method {
+            Method::Ddu => plan.rule(&self.network.head(), None, RuleSlot::Baseline(BaselineSlot::Ddu)),
+            _ => plan,
+        };
         self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan, &self.network.head()))
     }
 
@@ -296,11 +300,12 @@ impl RunConfig {
     /// Passes that make one prediction: weight draws or members.
     pub fn passes(&self) -> u64 {
         match self.method {
-            Method::Deterministic | Method::Sngp => 1,
+            Method::Deterministic | Method::Sngp | Method::Ddu => 1,
             Method::Ensemble | Method::BatchEnsemble => self.members() as u64,
             Method::McDropout | Method::MeanField | Method::FSgvbLrt | Method::Ffgu | Method::Fidgp => {
                 self.predict.draws
             }
+            Method::Svgp | Method::Due | Method::Laplace => self.predict.draws,
         }
     }
 

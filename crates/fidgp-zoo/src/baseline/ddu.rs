@@ -1,10 +1,12 @@
 //! Mukhoti et al.: Deep Deterministic Uncertainty (2023). One Gaussian for each class on the penultimate features; the
 //! density of a feature is its score.
 
+use fidgp::layer::{Apply, CustomWeight, DenseWeight, Moment, Pass, Shown};
 use fidgp::linalg::{self, Check, Jitter, Named};
+use tch::nn::Path;
 use tch::{Kind, Tensor};
 
-use super::{expect_shape, matrix};
+use super::{expect_shape, linear_sizes, matrix};
 use crate::{Error, Result};
 
 /// No jitter at first, then the smallest power of ten (times rounding) that lets every class be factorised.
@@ -71,6 +73,70 @@ impl ClassGaussians {
     /// When x does not have n columns.
     pub fn score(&self, x: &Tensor) -> Result<Tensor> {
         Ok(self.log_density(x)?.logsumexp(-1, false))
+    }
+}
+
+/// The tap that gives `ln Σ_k N(h; μ_k, Σ_k)` of the features h.
+pub const LOG_DENSITY: &str = "log_density";
+
+/// A plain linear layer that, once it has settled, also knows the density of its inputs.
+#[derive(Debug)]
+pub struct DduHead {
+    dense: DenseWeight,
+    /// `[K, n]`
+    class_means: Tensor,
+    /// chol(Σ_k); zero until it is settled. `[K, n, n]`
+    class_roots: Tensor,
+}
+
+impl DduHead {
+    /// # Errors
+    /// When the layer is no linear one with a bias.
+    pub fn init(path: &Path, dense: DenseWeight) -> Result<Self> {
+        let [classes, width] = linear_sizes(&dense, "DDU")?;
+        let buffer = |name: &str, shape: &[i64]| {
+            path.add(name, Tensor::zeros(shape, (path.kind(), path.device())), false)
+        };
+        let class_means = buffer("class_means", &[classes, width]);
+        let class_roots = buffer("class_roots", &[classes, width, width]);
+        Ok(Self { dense, class_means, class_roots })
+    }
+
+    /// Stored numbers that are not trained, and multiply-accumulates of one density.
+    pub(crate) fn cost([classes, width]: [i64; 2]) -> [i64; 2] {
+        [classes * width * (width + 1), classes * width * (width + 1)]
+    }
+}
+
+impl CustomWeight for DduHead {
+    fn name(&self) -> &str {
+        &self.dense.name
+    }
+
+    /// The plain layer; the density goes to the tap [`LOG_DENSITY`], where it is asked for.
+    fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> fidgp::Result<Tensor> {
+        if pass.taps.wants(LOG_DENSITY) {
+            let double = |t: &Tensor| t.to_kind(Kind::Double);
+            let fitted = ClassGaussians { means: double(&self.class_means), lower: double(&self.class_roots) };
+            pass.tap(LOG_DENSITY, &fitted.score(&double(x)).map_err(Error::into_method)?);
+        }
+        apply(x, &self.dense.weight, self.dense.bias.as_ref(), pass)
+    }
+
+    fn settles(&self) -> Option<Moment> {
+        Some(Moment::End)
+    }
+
+    fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
+        let labels = Vec::<i64>::try_from(shown.targets.to_kind(Kind::Int64).to_device(tch::Device::Cpu))?;
+        let fitted = ClassGaussians::fit(&shown.inputs.to_kind(Kind::Double), &labels).map_err(Error::into_method)?;
+        expect_shape("classes of the training data", &fitted.means, &self.class_means.size())
+            .map_err(Error::into_method)?;
+        tch::no_grad(|| {
+            self.class_means.shallow_clone().copy_(&fitted.means);
+            self.class_roots.shallow_clone().copy_(&fitted.lower);
+        });
+        Ok(())
     }
 }
 
