@@ -6,6 +6,7 @@ use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
+use fidgp_zoo::baseline::temperature::Tempered;
 use fidgp_zoo::cost::Cost;
 pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::{LayerGeometry, MlpConfig, ResnetCifarConfig, ResnetConfig};
@@ -96,6 +97,8 @@ pub struct Model {
     pub normalisation: Option<Normalisation>,
     /// Its layers as numbers.
     pub geometry: Vec<LayerGeometry>,
+    /// What its logits are divided by in evaluation, where something was fitted.
+    pub temperature: Option<f64>,
 }
 
 /// What a network's outputs mean.
@@ -190,7 +193,7 @@ impl Model {
         let zoo = zoo_network(config, signature, outputs)?;
         let geometry = zoo.geometry(signature.input());
         let network = network(config, &zoo, &root)?;
-        Ok(Self { store, network, likelihood, normalisation, geometry })
+        Ok(Self { store, network, likelihood, normalisation, geometry, temperature: None })
     }
 
     /// Passes for K draws.
@@ -199,6 +202,21 @@ impl Model {
     /// As [`Draws::new`].
     pub fn draws(&self, count: u64, key: Key) -> Result<Draws<'_>> {
         Ok(Draws::new(self.network.as_ref(), count, key)?)
+    }
+
+    /// Divides the logits by a temperature from now on, in evaluation.
+    ///
+    /// # Errors
+    /// When the temperature is not positive, or there is one already.
+    pub fn temper(&mut self, temperature: f64) -> Result<()> {
+        Tempered::check(temperature)?;
+        if self.temperature.replace(temperature).is_some() {
+            return Err(LabError::config("temperature", "was set before"));
+        }
+        let nothing: Box<dyn Network> = Box::new(Ensemble { networks: Vec::new() });
+        let network = std::mem::replace(&mut self.network, nothing);
+        self.network = Box::new(Tempered { network, temperature });
+        Ok(())
     }
 
     /// Number of trainable numbers.

@@ -132,6 +132,10 @@ fn what_does_not_belong_to_a_method_is_refused() {
     refused(&["method=ensemble", "baseline.members=0"], "at least 1");
     refused(&["method=batch-ensemble", "baseline.fast_rate=-1"], "at least 0");
     refused(&["method=sngp"], "is for classes");
+    refused(&["method=ddu"], "is for classes");
+    refused(&["method=svgp", "network.spectral_norm=3.0"], "call it so");
+    refused(&["method=due", "baseline.inducing_points=0"], "inducing_points");
+    refused(&["method=laplace", "baseline.prior_precision=-1.0"], "prior_precision");
     refused(&["method=mean-field", "network.spectral_norm=3.0"], "network.spectral_norm");
     refused(&["method=deterministic", "network.spectral_norm=0.0"], "network.spectral_norm");
 }
@@ -150,7 +154,9 @@ fn every_method_learns_the_curve() {
 #[test]
 fn every_method_learns_real_images() {
     // one of each kind of weight: the others differ from these in nothing that is about images
-    for method in [Method::Deterministic, Method::McDropout, Method::MeanField, Method::BatchEnsemble, Method::Sngp] {
+    let weights = [Method::Deterministic, Method::McDropout, Method::MeanField, Method::BatchEnsemble];
+    let heads = [Method::Sngp, Method::Ddu, Method::Svgp, Method::Due, Method::Laplace];
+    for method in weights.into_iter().chain(heads) {
         let results = run(&with(IMAGES, method));
         let accuracy = metric(&results, "cls/Acc");
         // four classes: 0.25 by chance, deviation of 32 guesses 0.08

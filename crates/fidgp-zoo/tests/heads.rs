@@ -155,9 +155,16 @@ fn a_ddu_head_is_the_plain_layer_and_knows_the_density_of_its_inputs() {
     let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
     _ = network.forward(&(&x + 50.0), &mut pass).unwrap();
     assert!(pass.taps.feature(LOG_DENSITY).unwrap().max().double_value(&[]) < found.min().double_value(&[]));
-    // a class without examples is an error, not a density of nothing
-    let one = Tensor::zeros([40], (Kind::Int64, Device::Cpu));
-    assert!(head.settle(&shown(x, one, curvature)).is_err());
+    // a class without examples is no part of the density, one with a single example is an error
+    let (one, zeros) =
+        (Tensor::ones([40], (Kind::Int64, Device::Cpu)), Tensor::zeros([40], (Kind::Int64, Device::Cpu)));
+    head.settle(&shown(x.shallow_clone(), one, curvature.shallow_clone())).unwrap();
+    let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
+    _ = network.forward(&x, &mut pass).unwrap();
+    let single = ClassGaussians::fit(&x.to_kind(Kind::Double), &[0; 40]).unwrap().score(&x.to_kind(Kind::Double));
+    assert!(gap(pass.taps.feature(LOG_DENSITY).unwrap(), &single.unwrap()) < 1e-4);
+    let _ = zeros.get(0).fill_(1);
+    assert!(head.settle(&shown(x, zeros, curvature)).is_err());
 }
 
 #[test]

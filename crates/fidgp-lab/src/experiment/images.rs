@@ -65,8 +65,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     let sets = Sets::read(config, &setting.data_root)?;
     super::same_classes(&setting.run, sets.train.classes())?;
-    let model = Model::init(config, &sets.train.signature(config), setting.device)?;
-    super::restore(config, &setting.run, &model)?;
+    let mut model = Model::init(config, &sets.train.signature(config), setting.device)?;
+    super::restore(config, &setting.run, &mut model)?;
     Ok(assess(config, setting, &model, &sets)?.0)
 }
 

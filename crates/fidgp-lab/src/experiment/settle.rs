@@ -44,12 +44,7 @@ pub fn settle(config: &RunConfig, model: &Model, source: &dyn Source, run: Optio
 }
 
 /// Shows rows to the heads of a moment; whether there were any.
-fn show(
-    config: &RunConfig,
-    model: &Model,
-    source: &dyn Source,
-    (moment, rows): (Moment, Vec<i64>),
-) -> Result<bool> {
+fn show(config: &RunConfig, model: &Model, source: &dyn Source, (moment, rows): (Moment, Vec<i64>)) -> Result<bool> {
     let heads = heads(model.network.as_ref(), moment);
     for head in &heads {
         head.settle(&shown(config, model, source, head.name(), (moment, &rows))?)?;

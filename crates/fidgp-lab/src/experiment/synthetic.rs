@@ -60,8 +60,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 /// Measures the network that a run has trained.
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     let data = draw(config)?;
-    let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
-    super::restore(config, &setting.run, &model)?;
+    let mut model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
+    super::restore(config, &setting.run, &mut model)?;
     assess(config, setting, &model, &data)
 }
 

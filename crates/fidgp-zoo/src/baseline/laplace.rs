@@ -23,9 +23,11 @@ impl LaplaceConfig {
     /// When the precision is not positive.
     pub fn check(&self) -> Result<()> {
         match self.prior_precision {
-            Some(precision) if !(precision > 0.0 && precision.is_finite()) => {
-                Err(Error::setting("prior_precision", precision, "must be greater than 0; leave it out to have it chosen"))
-            }
+            Some(precision) if !(precision > 0.0 && precision.is_finite()) => Err(Error::setting(
+                "prior_precision",
+                precision,
+                "must be greater than 0; leave it out to have it chosen",
+            )),
             _ => Ok(()),
         }
     }
@@ -115,9 +117,8 @@ impl LaplaceHead {
     pub fn init(path: &Path, dense: DenseWeight, config: LaplaceConfig) -> Result<Self> {
         config.check()?;
         let [outputs, inputs] = super::linear_sizes(&dense, "Laplace")?;
-        let buffer = |name: &str, shape: [i64; 2]| {
-            path.add(name, Tensor::zeros(shape, (path.kind(), path.device())), false)
-        };
+        let buffer =
+            |name: &str, shape: [i64; 2]| path.add(name, Tensor::zeros(shape, (path.kind(), path.device())), false);
         Ok(Self {
             dense,
             config,

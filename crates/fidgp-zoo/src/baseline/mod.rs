@@ -15,6 +15,7 @@ pub mod sngp;
 pub mod spectral;
 pub mod svgp;
 pub mod svgp_head;
+pub mod temperature;
 pub mod vim;
 
 use fidgp::layer::DenseWeight;

@@ -76,7 +76,11 @@ impl BaselineSlot {
             Self::Ddu => Box::new(DduHead::init(path, dense)?),
             Self::Laplace(config) => Box::new(LaplaceHead::init(path, dense, *config)?),
             Self::Sngp(_) | Self::Svgp(_) => {
-                return Err(Error::setting("layers", &dense.name, "a Gaussian process is for the last, linear layer only"));
+                return Err(Error::setting(
+                    "layers",
+                    &dense.name,
+                    "a Gaussian process is for the last, linear layer only",
+                ));
             }
         })
     }

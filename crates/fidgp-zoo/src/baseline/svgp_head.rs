@@ -44,7 +44,11 @@ impl SvgpConfig {
     /// When there would be no inducing point or no draw.
     pub fn check(&self) -> Result<()> {
         if let Some(points) = self.inducing_points.filter(|points| *points < 1) {
-            return Err(Error::setting("inducing_points", points, "must be at least 1; the number of classes is usual"));
+            return Err(Error::setting(
+                "inducing_points",
+                points,
+                "must be at least 1; the number of classes is usual",
+            ));
         }
         if self.samples < 1 {
             return Err(Error::setting("samples", self.samples, "must be at least 1; 10 is usual"));
