@@ -391,6 +391,12 @@ pub struct Compare {
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
     #[arg(long)]
     pub threads: Option<NonZero<usize>>,
+    /// Score these sets as out of distribution with every run, as `fidgp ood` does
+    #[arg(long, value_delimiter = ',', value_name = "SET,…")]
+    pub ood: Vec<String>,
+    /// Most images of a set for --ood
+    #[arg(long, requires = "ood")]
+    pub ood_limit: Option<NonZero<usize>>,
     /// As JSON
     #[arg(long)]
     pub json: bool,

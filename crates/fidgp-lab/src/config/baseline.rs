@@ -25,6 +25,9 @@ pub enum BaselineConfig {
         /// p.
         #[serde(default = "dropout_rate")]
         rate: f64,
+        /// Whether the network's own inputs, those of its first layer, are dropped too.
+        #[serde(default)]
+        inputs: bool,
     },
     /// Mean-field variational inference.
     MeanField {
@@ -187,8 +190,8 @@ impl BaselineConfig {
         }
     }
 
-    /// Adds its weights to the plan of a network with this last layer.
-    pub(super) fn plan(&self, plan: LayerPlan, head: &str) -> LayerPlan {
+    /// Adds its weights to the plan of a network with this first and last layer.
+    pub(super) fn plan(&self, plan: LayerPlan, first: &str, head: &str) -> LayerPlan {
         let (everywhere, head) = (everywhere(), vec![head.to_owned()]);
         let layers = match self {
             Self::Dropout { layers, .. } | Self::MeanField { layers, .. } => layers,
@@ -196,7 +199,9 @@ impl BaselineConfig {
             Self::Sngp { .. } | Self::Svgp { .. } | Self::Laplace { .. } => &head,
         };
         let Some(slot) = self.slot() else { return plan };
-        layers.iter().fold(plan, |plan, layers| plan.rule(layers, None, RuleSlot::Baseline(slot)))
+        let plan = layers.iter().fold(plan, |plan, layers| plan.rule(layers, None, RuleSlot::Baseline(slot)));
+        let spared = matches!(self, Self::Dropout { inputs: false, .. });
+        if spared { plan.dense_layers(first) } else { plan }
     }
 
     fn slot(&self) -> Option<BaselineSlot> {

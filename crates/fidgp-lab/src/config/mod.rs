@@ -106,6 +106,14 @@ impl NetworkConfig {
         }
     }
 
+    /// The name of its first layer.
+    fn first(&self) -> &'static str {
+        match self {
+            Self::Mlp { .. } => "fc1",
+            Self::Resnet { .. } | Self::ResnetCifar { .. } => "conv1",
+        }
+    }
+
     /// The name of its last layer.
     fn head(&self) -> String {
         match self {
@@ -281,7 +289,7 @@ impl RunConfig {
             Method::Ddu => plan.rule(&self.network.head(), None, RuleSlot::Baseline(BaselineSlot::Ddu)),
             _ => plan,
         };
-        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan, &self.network.head()))
+        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan, self.network.first(), &self.network.head()))
     }
 
     /// Networks that are trained or predict together: K of an ensemble, else 1.

@@ -9,6 +9,7 @@ pub mod sets;
 
 mod arrays;
 mod bench;
+mod members;
 mod table;
 
 pub use arrays::run_arrays;

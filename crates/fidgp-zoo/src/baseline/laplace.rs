@@ -177,6 +177,10 @@ impl CustomWeight for LaplaceHead {
     fn is_random(&self) -> bool {
         true
     }
+
+    fn draws_weight(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
