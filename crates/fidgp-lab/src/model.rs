@@ -7,9 +7,9 @@ use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::temperature::Tempered;
-use fidgp_zoo::cost::Cost;
 pub use fidgp_zoo::cost::Counting;
-use fidgp_zoo::{LayerGeometry, MlpConfig, ResnetCifarConfig, ResnetConfig};
+use fidgp_zoo::cost::{Cost, LayerCost};
+use fidgp_zoo::{LayerGeometry, LayerKind, MlpConfig, ResnetCifarConfig, ResnetConfig};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Tensor};
 
@@ -301,4 +301,24 @@ pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
     let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config.likelihood, &signature)?;
     let geometry = zoo_network(config, &signature, outputs)?.geometry(signature.input());
     Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
+}
+
+/// Multiply-accumulates of one prediction with all its passes: of an image network, what stands before the first block that
+/// is random is computed once.
+///
+/// # Errors
+/// As [`cost`].
+pub fn prediction_macs(config: &RunConfig) -> Result<i64> {
+    let (cost, plan) = (cost(config, Counting::Ours)?, config.layer_plan());
+    let own = |kind: LayerKind, name: &str| plan.baseline_for(name, kind).is_some_and(|slot| slot.is_random());
+    let random = |layer: &&LayerCost| {
+        layer.draw.is_some() || [LayerKind::Conv, LayerKind::Linear].iter().any(|kind| own(*kind, &layer.name))
+    };
+    let block = |layer: &LayerCost| layer.name.split('.').take(2).collect::<Vec<_>>().join(".");
+    let drawn = cost.layers.iter().find(random).filter(|_| config.data.has_images()).map(block);
+    let shared = |drawn: String| cost.layers.iter().take_while(|layer| block(layer) != drawn).count();
+    let once = drawn.map_or(0, shared);
+    let macs = |layer: &LayerCost| layer.macs_ours + layer.draw.map_or(0, |draw| draw.ours.total());
+    let sum = |layers: &[LayerCost]| layers.iter().map(macs).sum::<i64>();
+    Ok(sum(&cost.layers[..once]) + config.passes() as i64 * sum(&cost.layers[once..]))
 }

@@ -47,7 +47,17 @@ fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -
     let stop = AtomicBool::new(false);
     let (splits, run) = (Vec::new(), run.to_owned());
     let device = Device::Cpu;
-    work(&Setting { device, data_root: data(), run, resume, force: false, splits, parallel: 1, stop: &stop, command: None })
+    work(&Setting {
+        device,
+        data_root: data(),
+        run,
+        resume,
+        force: false,
+        splits,
+        parallel: 1,
+        stop: &stop,
+        command: None,
+    })
 }
 
 fn trained(config: &RunConfig, run: &Path) -> Metrics {

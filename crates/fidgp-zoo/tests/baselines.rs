@@ -10,7 +10,9 @@ use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::SngpConfig;
-use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, ResnetConfig, RuleSlot, cost};
+use fidgp_zoo::{
+    Counting, LayerGeometry, LayerPlan, MlpConfig, NetworkConfig, Operation, ResnetConfig, RuleSlot, cost,
+};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -269,4 +271,22 @@ fn settings_out_of_range_are_refused() {
         let store = VarStore::new(Device::Cpu);
         assert!(config.init(&store.root(), &plan(slot), Key::new(1)).is_err(), "{slot:?}");
     }
+}
+
+/// What BatchEnsemble's ResNet-18 has by each choice its users make: none of them comes to the paper's 11.9 M.
+#[test]
+fn the_batch_ensemble_of_the_paper_cannot_be_counted_from_four_members() {
+    let config = NetworkConfig::Resnet(ResnetConfig::default());
+    let geometry = config.geometry([32, 32]);
+    let four = BatchEnsembleConfig { members: 4, init_sd: 0.5 };
+    let ours = cost(&geometry, &plan(BaselineSlot::BatchEnsemble(four)), Counting::Ours).unwrap().parameters;
+    assert_eq!(ours, 11_257_452);
+    let norms = geometry.iter().filter(|layer| layer.kind().is_none()).map(LayerGeometry::dense_parameters);
+    assert_eq!(3 * norms.sum::<i64>(), 28_800); // BatchNorm of each member's own
+    let extra = |layer: &LayerGeometry| match layer.operation {
+        Operation::Conv(conv) => conv.in_channels * (conv.kernel[0] * conv.kernel[1] - 1),
+        _ => 0,
+    };
+    assert_eq!(4 * geometry.iter().map(extra).sum::<i64>(), 108_640); // a factor for each entry of a kernel
+    assert!(ours + 28_800 + 108_640 < 11_850_000);
 }

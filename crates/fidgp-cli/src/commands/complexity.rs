@@ -13,8 +13,8 @@ use crate::args::Complexity;
 pub fn run(arguments: &Complexity) -> Outcome {
     let usual = Options::usual(device::choose(&arguments.device)?);
     let options = Options {
-        inputs: arguments.batch.get() as i64,
-        passes: arguments.draws.get() as i64,
+        inputs: arguments.batch.get().into(),
+        passes: arguments.draws.get().into(),
         rounds: arguments.rounds.get(),
         ..usual
     };

@@ -76,5 +76,7 @@ fn read(path: &Path, sets: &[String]) -> Result<Option<Aurocs>> {
             }
         }
     }
-    Ok(sets.iter().all(|set| found.contains_key(set)).then_some(found))
+    let name =
+        |set: &String| Path::new(set).file_name().map_or(set.clone(), |name| name.to_string_lossy().into_owned());
+    Ok(sets.iter().all(|set| found.contains_key(&name(set))).then_some(found))
 }

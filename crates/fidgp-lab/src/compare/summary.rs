@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Finished;
 use crate::config::RunConfig;
+use crate::model::prediction_macs;
 
 /// A mean over seeds, and its deviation where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -74,7 +75,7 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
         parameters: cost.parameters,
         bytes: cost.bytes,
         passes: config.passes(),
-        macs: cost.macs * config.passes(),
+        macs: prediction_macs(config).map_or(cost.macs * config.passes(), |macs| macs as u64),
         train_seconds: seconds.and_then(|seconds| spread(&seconds)),
         relative_training: None,
         ood: aurocs(runs),
@@ -86,8 +87,7 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
 fn aurocs(runs: &[Finished]) -> BTreeMap<String, BTreeMap<String, Spread>> {
     let Some(first) = runs[0].ood.as_ref() else { return BTreeMap::new() };
     let over_seeds = |set: &str, score: &str| {
-        let values: Option<Vec<f64>> =
-            runs.iter().map(|run| run.ood.as_ref()?.get(set)?.get(score).copied()).collect();
+        let values: Option<Vec<f64>> = runs.iter().map(|run| run.ood.as_ref()?.get(set)?.get(score).copied()).collect();
         spread(&values?)
     };
     let of_set = |(set, scores): (&String, &BTreeMap<String, f64>)| {

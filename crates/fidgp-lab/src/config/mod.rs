@@ -289,7 +289,9 @@ impl RunConfig {
             Method::Ddu => plan.rule(&self.network.head(), None, RuleSlot::Baseline(BaselineSlot::Ddu)),
             _ => plan,
         };
-        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan, self.network.first(), &self.network.head()))
+        self.baseline
+            .iter()
+            .fold(plan, |plan, baseline| baseline.plan(plan, self.network.first(), &self.network.head()))
     }
 
     /// Networks that are trained or predict together: K of an ensemble, else 1.

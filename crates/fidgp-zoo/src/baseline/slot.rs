@@ -43,6 +43,11 @@ impl BaselineSlot {
         matches!(self, Self::BatchEnsemble(_))
     }
 
+    /// Whether two passes with other noise give other outputs in evaluation.
+    pub fn is_random(&self) -> bool {
+        matches!(self, Self::Dropout(_) | Self::MeanField(_) | Self::Svgp(_) | Self::Laplace(_))
+    }
+
     /// Whether nothing of a plain weight is used.
     pub(crate) fn replaces_weight(&self) -> bool {
         matches!(self, Self::Sngp(_) | Self::Svgp(_))
