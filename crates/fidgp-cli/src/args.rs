@@ -25,6 +25,8 @@ pub enum Command {
     Train(Train),
     /// Measure the trained network of a run again, with other draws or on another device
     Eval(Eval),
+    /// Fit a temperature to the trained network of a run, on its validation examples
+    Calibrate(Calibrate),
     /// Say what pictures show, or what a table's rows give, and how sure the model is
     Predict(Predict),
     /// Compare out-of-distribution scores of a model, controls first
@@ -39,6 +41,8 @@ pub enum Command {
     Report(Report),
     /// Count parameters, operations and bytes of a config, layer by layer
     Cost(Cost),
+    /// The complexity of a layer of each method: formulas beside what is counted and measured (seconds)
+    Complexity(Complexity),
     /// Time training steps, predictions and their parts
     Bench(Bench),
     /// Check the mathematics against reference numbers
@@ -122,6 +126,25 @@ pub struct Eval {
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// The whole results document as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Fit a temperature to the trained network of a run, on its validation examples.
+///
+/// Logits are divided by it (inside every draw or member) wherever the run is opened from then on: eval, predict, ood, export.
+/// It is kept as temperature.json in the run folder; remove that file to be rid of it. Works with every method for classes.
+#[derive(Debug, Args)]
+pub struct Calibrate {
+    /// The run folder
+    pub run: PathBuf,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// As JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -378,6 +401,12 @@ pub struct Compare {
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
     #[arg(long)]
     pub threads: Option<NonZero<usize>>,
+    /// Score these sets as out of distribution with every run, as `fidgp ood` does
+    #[arg(long, value_delimiter = ',', value_name = "SET,…")]
+    pub ood: Vec<String>,
+    /// Most images of a set for --ood
+    #[arg(long, requires = "ood")]
+    pub ood_limit: Option<NonZero<usize>>,
     /// As JSON
     #[arg(long)]
     pub json: bool,
@@ -407,6 +436,31 @@ pub struct Cost {
     /// Count as the paper's released code stores things, to compare with its tables
     #[arg(long)]
     pub compat: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The complexity of a layer of each method: formulas beside what is counted and measured.
+///
+/// One square layer of growing width d and growing inducing size M; a prediction of N inputs with K passes.
+#[derive(Debug, Args)]
+pub struct Complexity {
+    /// Folder for complexity.json, report.html and its figures
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// N, inputs of a prediction
+    #[arg(long, default_value = "64")]
+    pub batch: NonZero<u32>,
+    /// K, passes of a prediction
+    #[arg(long, default_value = "8")]
+    pub draws: NonZero<u32>,
+    /// Samples of each time, of which the median is shown
+    #[arg(long, default_value = "5")]
+    pub rounds: NonZero<usize>,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
     /// As JSON
     #[arg(long)]
     pub json: bool,

@@ -180,7 +180,11 @@ mod elsewhere {
         }
 
         /// Never called: there is no stream to call it on.
-        pub fn beside<A, B>(&self, _here: impl FnOnce() -> A, _there: impl FnOnce() -> B) -> Result<(A, B), GraphError> {
+        pub fn beside<A, B>(
+            &self,
+            _here: impl FnOnce() -> A,
+            _there: impl FnOnce() -> B,
+        ) -> Result<(A, B), GraphError> {
             Err(GraphError(NO_CUDA.to_owned()))
         }
 

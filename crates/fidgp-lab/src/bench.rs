@@ -95,8 +95,8 @@ impl<'a> Bench<'a> {
     fn train(&self) -> Result<Measured> {
         let mut optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
         let examples = DatasetSize::new(50_000)?;
-        let mut stepper = Stepper::new(&self.model, examples, self.config.train.capture)
-            .with_sharpness(self.config.train.sharpness);
+        let mut stepper =
+            Stepper::new(&self.model, examples, self.config.train.capture).with_sharpness(self.config.train.sharpness);
         let mut step = 0;
         self.measure("train step", || {
             let stepped = stepper.step(&self.input(step), &optimiser)?;

@@ -4,7 +4,9 @@
 //! of it.
 
 pub mod bench;
+pub mod calibrate;
 pub mod compare;
+pub mod complexity;
 pub mod config;
 pub mod device;
 pub mod error;

@@ -2,13 +2,14 @@
 
 use fidgp::Key;
 use fidgp::layer::Network;
-use fidgp::objective::{Gaussian, categorical_nll};
+use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
-use fidgp_zoo::cost::Cost;
+use fidgp_zoo::baseline::temperature::Tempered;
 pub use fidgp_zoo::cost::Counting;
-use fidgp_zoo::{LayerGeometry, MlpConfig, ResnetCifarConfig, ResnetConfig};
+use fidgp_zoo::cost::{Cost, LayerCost};
+use fidgp_zoo::{LayerGeometry, LayerKind, MlpConfig, ResnetCifarConfig, ResnetConfig};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Kind, Tensor};
 
@@ -99,6 +100,8 @@ pub struct Model {
     pub geometry: Vec<LayerGeometry>,
     /// The type in which large products are computed; f32 when `None`.
     pub compute: Option<Kind>,
+    /// What its logits are divided by in evaluation, where something was fitted.
+    pub temperature: Option<f64>,
 }
 
 /// What a network's outputs mean.
@@ -122,6 +125,14 @@ impl Likelihood {
         match self {
             Self::Gaussian(gaussian) => gaussian.nll(outputs, targets),
             Self::Categorical { smoothing } => categorical_nll(outputs, targets, *smoothing),
+        }
+    }
+
+    /// Expected second derivatives of the NLL by the outputs, summed over the rows. `[N, K]` → `[K, K]`
+    pub fn curvature(&self, outputs: &Tensor) -> Tensor {
+        match self {
+            Self::Gaussian(gaussian) => gaussian.curvature(outputs),
+            Self::Categorical { .. } => categorical_curvature(outputs),
         }
     }
 }
@@ -193,7 +204,8 @@ impl Model {
         let zoo = zoo_network(config, signature, outputs)?;
         let geometry = zoo.geometry(signature.input());
         let network = network(config, &zoo, &root)?;
-        Ok(Self { store, network, likelihood, normalisation, geometry, compute: config.compute(device) })
+        let compute = config.compute(device);
+        Ok(Self { store, network, likelihood, normalisation, geometry, compute, temperature: None })
     }
 
     /// Passes for K draws.
@@ -207,6 +219,21 @@ impl Model {
             draws.runner = Box::new(move |passes| Box::new(Replayed::new(passes, index)));
         }
         Ok(draws)
+    }
+
+    /// Divides the logits by a temperature from now on, in evaluation.
+    ///
+    /// # Errors
+    /// When the temperature is not positive, or there is one already.
+    pub fn temper(&mut self, temperature: f64) -> Result<()> {
+        Tempered::check(temperature)?;
+        if self.temperature.replace(temperature).is_some() {
+            return Err(LabError::config("temperature", "was set before"));
+        }
+        let nothing: Box<dyn Network> = Box::new(Ensemble { networks: Vec::new() });
+        let network = std::mem::replace(&mut self.network, nothing);
+        self.network = Box::new(Tempered { network, temperature });
+        Ok(())
     }
 
     /// Number of trainable numbers.
@@ -291,4 +318,24 @@ pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
     let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config.likelihood, &signature)?;
     let geometry = zoo_network(config, &signature, outputs)?.geometry(signature.input());
     Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
+}
+
+/// Multiply-accumulates of one prediction with all its passes: of an image network, what stands before the first block that
+/// is random is computed once.
+///
+/// # Errors
+/// As [`cost`].
+pub fn prediction_macs(config: &RunConfig) -> Result<i64> {
+    let (cost, plan) = (cost(config, Counting::Ours)?, config.layer_plan());
+    let own = |kind: LayerKind, name: &str| plan.baseline_for(name, kind).is_some_and(|slot| slot.is_random());
+    let random = |layer: &&LayerCost| {
+        layer.draw.is_some() || [LayerKind::Conv, LayerKind::Linear].iter().any(|kind| own(*kind, &layer.name))
+    };
+    let block = |layer: &LayerCost| layer.name.split('.').take(2).collect::<Vec<_>>().join(".");
+    let drawn = cost.layers.iter().find(random).filter(|_| config.data.has_images()).map(block);
+    let shared = |drawn: String| cost.layers.iter().take_while(|layer| block(layer) != drawn).count();
+    let once = drawn.map_or(0, shared);
+    let macs = |layer: &LayerCost| layer.macs_ours + layer.draw.map_or(0, |draw| draw.ours.total());
+    let sum = |layers: &[LayerCost]| layers.iter().map(macs).sum::<i64>();
+    Ok(sum(&cost.layers[..once]) + config.passes() as i64 * sum(&cost.layers[once..]))
 }

@@ -100,7 +100,9 @@ optimiser = { kind = "sgd", learning_rate = 0.1 }
 "#;
 
 /// Methods, flows and noises that the other configs do not have.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 14] = [
+    "method=svgp + baseline.inducing_points=3",
+    "method=laplace + baseline.prior_precision=1.0",
     "method=mc-dropout",
     "method=f-sgvb-lrt",
     "method=batch-ensemble",
@@ -132,7 +134,11 @@ fn keys(table: &Table, within: &str) -> Vec<(String, String)> {
 }
 
 fn resolved(text: &str, change: Option<&str>) -> Table {
-    let overrides: Vec<_> = change.into_iter().map(|change| change.parse().expect("an override")).collect();
+    let overrides: Vec<_> = change
+        .into_iter()
+        .flat_map(|all| all.split(" + "))
+        .map(|change| change.parse().expect("an override"))
+        .collect();
     let config = parse(text, &overrides).unwrap_or_else(|error| panic!("{change:?}: {error}"));
     config.to_toml().and_then(|text| text.parse().map_err(|_| unreachable!("it was just written"))).expect("TOML")
 }

@@ -121,6 +121,7 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         cost.parameters = baseline.parameters(layer);
         cost.state += baseline.state(layer);
         cost.macs = baseline.macs(layer).unwrap_or(cost.macs);
+        cost.macs_ours = cost.macs;
         return Ok(cost);
     }
     let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };

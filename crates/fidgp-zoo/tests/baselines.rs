@@ -1,15 +1,18 @@
 //! Other methods against plain networks: where a method has nothing of its own left, it is the plain network.
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Network, Pass, Slot};
+use fidgp::layer::{Factors, Mode, Network, Pass, Shown, Slot, Taps};
 use fidgp::linalg::Check;
+use fidgp::objective::categorical_curvature;
 use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
 use fidgp_zoo::baseline::dropout::DropoutConfig;
 use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::SngpConfig;
-use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, ResnetConfig, RuleSlot, cost};
+use fidgp_zoo::{
+    Counting, LayerGeometry, LayerPlan, MlpConfig, NetworkConfig, Operation, ResnetConfig, RuleSlot, cost,
+};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -227,18 +230,16 @@ fn an_sngp_head_is_sure_where_it_has_seen_data() {
     // how much the variance shrinks the logits: 1 without variance
     let shrinks = |x: &Tensor| (at(x, Mode::Eval).norm() / at(x, Mode::Train).norm()).double_value(&[]);
     assert!((shrinks(&near) - 1.0).abs() < 1e-6); // nothing observed yet: plain logits
-    let observe = |times: usize| {
+    let observe = |times: i64| {
         let slots = built.network.slots();
         let weight =
             slots.into_iter().find_map(|slot| if let Slot::Custom(weight) = slot { Some(weight) } else { None });
         let weight = weight.unwrap();
-        weight.forget();
-        for _ in 0..times {
-            let mut pass = Pass::plain(Mode::Eval);
-            pass.observing = true;
-            _ = built.network.forward(&near, &mut pass).unwrap();
-        }
-        weight.settle().unwrap();
+        let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&["fc2"]));
+        let outputs = built.network.forward(&near, &mut pass).unwrap();
+        let inputs = pass.taps.input("fc2").unwrap().detach().repeat([times, 1]);
+        let targets = Tensor::zeros([inputs.size()[0]], (Kind::Int64, Device::Cpu));
+        weight.settle(&Shown { inputs, targets, curvature: categorical_curvature(&outputs.detach()) }).unwrap();
         (shrinks(&near), shrinks(&far))
     };
     let (once, often) = (observe(1), observe(20));
@@ -270,4 +271,22 @@ fn settings_out_of_range_are_refused() {
         let store = VarStore::new(Device::Cpu);
         assert!(config.init(&store.root(), &plan(slot), Key::new(1)).is_err(), "{slot:?}");
     }
+}
+
+/// What BatchEnsemble's ResNet-18 has by each choice its users make: none of them comes to the paper's 11.9 M.
+#[test]
+fn the_batch_ensemble_of_the_paper_cannot_be_counted_from_four_members() {
+    let config = NetworkConfig::Resnet(ResnetConfig::default());
+    let geometry = config.geometry([32, 32]);
+    let four = BatchEnsembleConfig { members: 4, init_sd: 0.5 };
+    let ours = cost(&geometry, &plan(BaselineSlot::BatchEnsemble(four)), Counting::Ours).unwrap().parameters;
+    assert_eq!(ours, 11_257_452);
+    let norms = geometry.iter().filter(|layer| layer.kind().is_none()).map(LayerGeometry::dense_parameters);
+    assert_eq!(3 * norms.sum::<i64>(), 28_800); // BatchNorm of each member's own
+    let extra = |layer: &LayerGeometry| match layer.operation {
+        Operation::Conv(conv) => conv.in_channels * (conv.kernel[0] * conv.kernel[1] - 1),
+        _ => 0,
+    };
+    assert_eq!(4 * geometry.iter().map(extra).sum::<i64>(), 108_640); // a factor for each entry of a kernel
+    assert!(ours + 28_800 + 108_640 < 11_850_000);
 }

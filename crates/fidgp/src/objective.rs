@@ -91,11 +91,32 @@ impl Gaussian {
         let quadratic = (targets - mean).square() / &variance;
         ((quadratic + variance.log() + LN_2PI) * 0.5).mean(outputs.kind())
     }
+
+    /// Expected second derivatives of the NLL by the outputs, summed over the rows: `1/σ²` for the mean, and for a raw
+    /// deviation `2(σ'/σ)²`. `[N, outputs]` → `[outputs, outputs]`
+    pub fn curvature(&self, outputs: &Tensor) -> Tensor {
+        let variance = self.output(outputs).variance;
+        let of_mean = variance.reciprocal().sum(variance.kind());
+        match &self.noise {
+            GaussianNoise::Predicted => {
+                let slope = outputs.select(-1, 1).sigmoid();
+                let of_deviation = (slope.square() * 2.0 / &variance).sum(variance.kind());
+                Tensor::stack(&[of_mean, of_deviation], 0).diag(0)
+            }
+            GaussianNoise::Fixed(_) | GaussianNoise::Learnt(_) => of_mean.view([1, 1]),
+        }
+    }
 }
 
 /// Mean cross-entropy of a batch with label smoothing. `[N, classes]`, `[N]` → scalar
 pub fn categorical_nll(logits: &Tensor, labels: &Tensor, smoothing: f64) -> Tensor {
     logits.to_kind(Kind::Float).cross_entropy_loss(labels, None::<&Tensor>, Reduction::Mean, -100, smoothing)
+}
+
+/// Second derivatives of the cross-entropy by the logits, summed over the rows: `Σ diag(p) − ppᵀ`. `[N, C]` → `[C, C]`
+pub fn categorical_curvature(logits: &Tensor) -> Tensor {
+    let p = logits.softmax(-1, logits.kind());
+    p.sum_dim_intlist(0, false, p.kind()).diag(0) - p.mt().matmul(&p)
 }
 
 /// β, the weight of the KL, over a training: 0 for `ml_epochs`, then linear to `weight` over `annealing_epochs`.

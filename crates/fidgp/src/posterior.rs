@@ -182,10 +182,9 @@ impl Posterior {
         }
         let sd = self.sd.value();
         Some(match &self.family {
-            Family::Diagonal => InducingDraw {
-                whitened: &self.mean + &sd * &noise.epsilon,
-                kl: kl_to_standard_normal(&self.mean, &sd),
-            },
+            Family::Diagonal => {
+                InducingDraw { whitened: &self.mean + &sd * &noise.epsilon, kl: kl_to_standard_normal(&self.mean, &sd) }
+            }
             Family::Flow(flow) => {
                 if let Some((mean, sd)) = flow.push_gaussian(&self.mean, &sd) {
                     let kl = kl_to_standard_normal(&mean, &sd);

@@ -17,6 +17,9 @@ use crate::progress::{EpochBar, SplitBar};
 /// What the table on the terminal shows, where it was measured; the page shows all.
 const SHOWN: [&str; 5] = ["cls/Acc", "cls/NLL", "cal/ECE", "reg/RMSE", "reg/NLL"];
 
+/// Scores out of distribution on the terminal, where there are any.
+const OOD_SHOWN: [&str; 4] = ["msp", "energy", "mutual-information", "ddu"];
+
 pub fn run(arguments: &Compare) -> Outcome {
     let configs = configs(arguments)?;
     let first = configs.first().ok_or_else(|| LabError::config("CONFIG", "is missing: give at least one"))?;
@@ -29,6 +32,8 @@ pub fn run(arguments: &Compare) -> Outcome {
         seeds: arguments.seeds.get(),
         splits: splits(&arguments.splits)?,
         parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
+        ood: arguments.ood.clone(),
+        ood_limit: arguments.ood_limit.map(std::num::NonZero::get),
         stop: super::stop_on_interrupt(),
         command: Some(command_line()),
     };
@@ -89,6 +94,11 @@ fn table(comparison: &Comparison) -> String {
             let _ = write!(text, "  {value:>19}");
         }
         text.push('\n');
+    }
+    for (one, (set, scores)) in all.iter().flat_map(|one| one.ood.iter().map(move |of_set| (one, of_set))) {
+        let said = OOD_SHOWN.iter().filter_map(|score| Some((*score, scores.get(*score)?)));
+        let said: Vec<_> = said.map(|(score, auroc)| format!("{score} {:.2}", 100.0 * auroc.mean)).collect();
+        let _ = writeln!(text, "{:<width$}  AUROC % on {set}: {}", one.name, said.join(", "));
     }
     if let Some(first) = comparison.differences.first() {
         let _ = writeln!(text, "\nagainst {}, 95 % bootstrap interval over pairs:", first.reference);

@@ -1,7 +1,9 @@
 //! One file for each command.
 
 pub mod bench;
+pub mod calibrate;
 pub mod compare;
+pub mod complexity;
 pub mod cost;
 pub mod data;
 pub mod demo;

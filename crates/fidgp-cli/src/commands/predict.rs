@@ -83,7 +83,11 @@ fn class_json(predictor: &Predictor, file: &Path, said: &ClassPrediction, top: u
     let class = |(index, probability): (usize, f64)| json!({"class": predictor.classes[index], "index": index, "probability": probability});
     let ClassPrediction { total, aleatoric, epistemic, draws, .. } = said;
     let top: Vec<_> = said.top(top).into_iter().map(class).collect();
-    json!({"input": file, "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws})
+    let mut json = json!({"input": file, "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws});
+    if let Some(density) = said.log_density {
+        json["log_density"] = density.into();
+    }
+    json
 }
 
 /// One line for each class shown; file and uncertainty stand beside the first.
@@ -108,7 +112,8 @@ fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], top: 
                 100.0 * probability,
                 bar(probability)
             );
-            let doubt = format!("  {:>6.3}  {:>9.3}  {:>9.3}", said.total, said.aleatoric, said.epistemic);
+            let density = said.log_density.map_or(String::new(), |density| format!("  log density {density:.1}"));
+            let doubt = format!("  {:>6.3}  {:>9.3}  {:>9.3}{density}", said.total, said.aleatoric, said.epistemic);
             let _ = writeln!(text, "{}", if place == 0 { line + &doubt } else { line }.trim_end());
         }
     }

@@ -49,3 +49,81 @@ fn what_cannot_be_compared_is_said() {
         .ends(2)
         .says(&["holds a run of another config", "--out"]);
 }
+
+/// Image classifiers of every shape of output (one pass, members, draws of the last layer) on real images.
+#[test]
+fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
+    let place = Place::new();
+    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    let (data, pictures) = (crate::fixture("cifar100-small"), crate::fixture("cifar100-pictures"));
+    let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
+    let methods = "deterministic,batch-ensemble,laplace,ddu";
+    let said = place.fidgp(&[
+        "compare",
+        "images.toml",
+        "--methods",
+        methods,
+        "--seeds",
+        "1",
+        "--out",
+        "compared",
+        "--device",
+        "cpu",
+        "--data",
+        data,
+        "--ood",
+        pictures,
+        "--ood-limit",
+        "30",
+    ]);
+    let said = said.ends(0);
+    assert!(said.out.contains("images-batch-ensemble  AUROC % on cifar100-pictures: msp"), "{}", said.out);
+    let document = crate::json(&place.0.path().join("compared/comparison.json"));
+    for (contender, has_doubt) in document["contenders"].as_array().unwrap().iter().zip([false, true, true, false]) {
+        let scores = &contender["ood"]["cifar100-pictures"];
+        assert!((0.0..=1.0).contains(&scores["msp"]["mean"].as_f64().unwrap()), "{contender}");
+        assert_eq!(scores["mutual-information"].is_object(), has_doubt, "{contender}");
+    }
+    let page = fs::read_to_string(place.0.path().join("compared/report.html")).unwrap();
+    assert!(page.contains("Out of distribution") && page.contains("cifar100-pictures: energy"));
+
+    let run = "compared/images-laplace/seed-3";
+    let said = place.fidgp(&["calibrate", run, "--data", data, "--device", "cpu", "--json"]).ends(0);
+    let found: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert!(found["nll_after"].as_f64().unwrap() <= found["nll_before"].as_f64().unwrap(), "{found}");
+    let said = place.fidgp(&["predict", "compared/images-ddu/seed-3", pictures, "--device", "cpu"]).ends(0);
+    assert!(said.out.contains("log density"), "{}", said.out);
+}
+
+const IMAGES: &str = r#"
+name = "images"
+method = "deterministic"
+seed = 3
+[data]
+set = "images"
+name = "cifar100"
+augment = "none"
+validation_fraction = 0.2
+[network]
+kind = "resnet"
+depth = 18
+stem = "cifar"
+width = 4
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 1
+batch_size = 20
+optimiser = { kind = "adam", learning_rate = 0.01 }
+"#;
+
+#[test]
+fn complexity_is_counted_measured_and_drawn() {
+    let place = Place::new();
+    let said = place.fidgp(&["complexity", "--out", "cx", "--rounds", "1", "--device", "cpu", "--json"]).ends(0);
+    let table: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(table["by_width"].as_array().unwrap().len(), 20);
+    for file in ["complexity.json", "report.html", "storage-width.svg", "time-width.svg", "time-inducing.svg"] {
+        assert!(place.0.path().join("cx").join(file).exists(), "{file}");
+    }
+}

@@ -13,6 +13,8 @@ fn every_command_explains_itself() {
         "wrap",
         "export",
         "compare",
+        "calibrate",
+        "complexity",
         "report",
         "cost",
         "bench",

@@ -1,10 +1,12 @@
 //! Several configs under the same seeds: run, measured, and set side by side.
 
 mod difference;
+mod ood;
 mod page;
 mod summary;
 
 pub use difference::{Difference, Units};
+pub use ood::Aurocs;
 pub use page::verdict;
 pub use summary::{Contender, Spread};
 
@@ -38,6 +40,10 @@ pub struct Plan<'a> {
     pub splits: Vec<usize>,
     /// Splits that are trained at the same time.
     pub parallel: usize,
+    /// Sets whose images every run is asked to tell apart from those of its data; none when empty.
+    pub ood: Vec<String>,
+    /// Most images of each of them, and of the data's own.
+    pub ood_limit: Option<usize>,
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
     /// The command that was given, for the record.
@@ -63,6 +69,7 @@ pub struct Comparison {
 struct Finished {
     run: Run,
     examples: Option<Examples>,
+    ood: Option<Aurocs>,
 }
 
 /// Runs every config under every seed, unless its folder has the results already, and writes one report.
@@ -92,6 +99,12 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
 fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
     if plan.seeds == 0 {
         return Err(LabError::config("--seeds", "must be at least 1"));
+    }
+    if let Some(config) = configs.iter().find(|config| !plan.ood.is_empty() && !config.data.has_images()) {
+        return Err(LabError::config("--ood", format!("is for images; `{}` is a regression", config.name)));
+    }
+    if let Some(config) = configs.iter().find(|config| !plan.ood.is_empty() && config.train.checkpoint_every == 0) {
+        return Err(LabError::config("--ood", format!("needs weights; `{}` keeps no checkpoint", config.name)));
     }
     for (index, config) in configs.iter().enumerate() {
         if let Some(other) = configs[..index].iter().find(|other| other.name == config.name) {
@@ -133,7 +146,8 @@ fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finishe
         };
         experiment::run(config, &setting, watcher(config).as_mut())?;
     }
-    Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)? })
+    let aurocs = if plan.ood.is_empty() { None } else { ood::of_run(&folder, plan)? };
+    Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)?, ood: aurocs })
 }
 
 /// Whether a folder has the results of all splits that are asked for.

@@ -1,8 +1,10 @@
 //! The page of a comparison: what differs, what it costs, and who is beaten by nobody.
 
+use std::collections::BTreeSet;
+
 use fidgp_metrics::names;
 
-use super::{Comparison, Contender, Difference, Finished, Units};
+use super::{Comparison, Contender, Difference, Finished, Spread, Units};
 use crate::error::Result;
 use crate::report::html::{tag, tags};
 use crate::report::svg::escape;
@@ -13,6 +15,7 @@ use crate::report::{Axis, Chart, Drawing, Layer, Marker, Section, Shape, chart::
 pub(super) fn write(comparison: &Comparison, finished: &[Vec<Finished>]) -> Result<()> {
     let runs: Vec<_> = finished.iter().flatten().map(|finished| finished.run.clone()).collect();
     let mut sections = vec![cost(&comparison.contenders)];
+    sections.extend(ood(&comparison.contenders));
     if !comparison.differences.is_empty() {
         sections.push(significance(&comparison.differences));
     }
@@ -62,6 +65,40 @@ fn cost(contenders: &[Contender]) -> Section {
         body: table(&head, rows),
         figures: Vec::new(),
     }
+}
+
+/// Scores on the page, where a config has them; the document has all.
+const SCORES: [&str; 6] = ["msp", "energy", "mutual-information", "ddu", "residual+energy", "subspace+energy"];
+
+fn ood(contenders: &[Contender]) -> Option<Section> {
+    let sets: BTreeSet<&String> = contenders.iter().flat_map(|contender| contender.ood.keys()).collect();
+    if sets.is_empty() {
+        return None;
+    }
+    let columns: Vec<_> = sets.iter().flat_map(|set| SCORES.map(|score| (set.as_str(), score))).collect();
+    let of = |contender: &Contender, (set, score): &(&str, &str)| {
+        contender.ood.get(*set).and_then(|scores| scores.get(*score).copied())
+    };
+    let columns: Vec<_> = columns.into_iter().filter(|at| contenders.iter().any(|one| of(one, at).is_some())).collect();
+    let heads: Vec<_> = columns.iter().map(|(set, score)| format!("{set}: {score}")).collect();
+    let head: Vec<&str> = std::iter::once("config").chain(heads.iter().map(String::as_str)).collect();
+    let percent = |spread: Spread| match spread.sd {
+        Some(sd) => format!("{:.1} ± {:.1}", 100.0 * spread.mean, 100.0 * sd),
+        None => format!("{:.1}", 100.0 * spread.mean),
+    };
+    let rows = contenders.iter().map(|contender| {
+        let cells = columns.iter().map(|at| of(contender, at).map_or("–".to_owned(), percent));
+        std::iter::once(contender.name.clone()).chain(cells).collect()
+    });
+    Some(Section {
+        id: "compared-ood".to_owned(),
+        heading: "Out of distribution".to_owned(),
+        lead: "AUROC in per cent, mean over seeds; by the benchmark of fidgp ood, after its controls. A dash: the config has no \
+               such score, or a control failed."
+            .to_owned(),
+        body: table(&head, rows),
+        figures: Vec::new(),
+    })
 }
 
 fn significance(differences: &[Difference]) -> Section {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Finished;
 use crate::config::RunConfig;
+use crate::model::prediction_macs;
 
 /// A mean over seeds, and its deviation where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -40,6 +41,9 @@ pub struct Contender {
     pub relative_training: Option<f64>,
     /// Test metrics; those that are missing in a seed are left out.
     pub metrics: BTreeMap<String, Spread>,
+    /// AUROC by OoD set and score; scores that are missing in a seed are left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ood: BTreeMap<String, BTreeMap<String, Spread>>,
 }
 
 /// All configs, in order.
@@ -71,11 +75,26 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
         parameters: cost.parameters,
         bytes: cost.bytes,
         passes: config.passes(),
-        macs: cost.macs * config.passes(),
+        macs: prediction_macs(config).map_or(cost.macs * config.passes(), |macs| macs as u64),
         train_seconds: seconds.and_then(|seconds| spread(&seconds)),
         relative_training: None,
+        ood: aurocs(runs),
         metrics: names.filter_map(|name| Some((name.clone(), over_seeds(name)?))).collect(),
     }
+}
+
+/// The scores that every seed has, over seeds.
+fn aurocs(runs: &[Finished]) -> BTreeMap<String, BTreeMap<String, Spread>> {
+    let Some(first) = runs[0].ood.as_ref() else { return BTreeMap::new() };
+    let over_seeds = |set: &str, score: &str| {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| run.ood.as_ref()?.get(set)?.get(score).copied()).collect();
+        spread(&values?)
+    };
+    let of_set = |(set, scores): (&String, &BTreeMap<String, f64>)| {
+        let scores = scores.keys().filter_map(|score| Some((score.clone(), over_seeds(set, score)?)));
+        (set.clone(), scores.collect())
+    };
+    first.iter().map(of_set).collect()
 }
 
 fn spread(values: &[f64]) -> Option<Spread> {

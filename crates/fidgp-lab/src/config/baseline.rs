@@ -2,9 +2,11 @@
 
 use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
 use fidgp_zoo::baseline::dropout::DropoutConfig;
+use fidgp_zoo::baseline::laplace::LaplaceConfig;
 use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::SngpConfig;
+use fidgp_zoo::baseline::svgp_head::SvgpConfig;
 use fidgp_zoo::{LayerPlan, RuleSlot};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,9 @@ pub enum BaselineConfig {
         /// p.
         #[serde(default = "dropout_rate")]
         rate: f64,
+        /// Whether the network's own inputs, those of its first layer, are dropped too.
+        #[serde(default)]
+        inputs: bool,
     },
     /// Mean-field variational inference.
     MeanField {
@@ -75,6 +80,21 @@ pub enum BaselineConfig {
         #[serde(default = "mean_field_factor")]
         mean_field_factor: f64,
     },
+    /// Sparse variational Gaussian processes as the last layer.
+    Svgp {
+        /// M; the number of classes when none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inducing_points: Option<i64>,
+        /// Draws of the processes in a training step.
+        #[serde(default = "process_draws")]
+        samples: i64,
+    },
+    /// A Laplace posterior of the last layer.
+    Laplace {
+        /// δ; by the evidence when none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prior_precision: Option<f64>,
+    },
 }
 
 fn everywhere() -> Vec<String> {
@@ -116,6 +136,9 @@ fn random_features() -> i64 {
 fn ridge() -> f64 {
     SngpConfig::default().ridge
 }
+fn process_draws() -> i64 {
+    SvgpConfig::default().samples
+}
 fn mean_field_factor() -> f64 {
     SngpConfig::default().mean_field_factor
 }
@@ -129,6 +152,8 @@ impl BaselineConfig {
             Self::BatchEnsemble { .. } => "batch-ensemble",
             Self::Ensemble { .. } => "ensemble",
             Self::Sngp { .. } => "sngp",
+            Self::Svgp { .. } => "svgp",
+            Self::Laplace { .. } => "laplace",
         }
     }
 
@@ -158,21 +183,25 @@ impl BaselineConfig {
                 Some(BaselineSlot::MeanField(config)) => config.check().map_err(in_section),
                 Some(BaselineSlot::BatchEnsemble(config)) => config.check().map_err(in_section),
                 Some(BaselineSlot::Sngp(config)) => config.check().map_err(in_section),
-                Some(BaselineSlot::Spectral(_)) | None => Ok(()),
+                Some(BaselineSlot::Svgp(config)) => config.check().map_err(in_section),
+                Some(BaselineSlot::Laplace(config)) => config.check().map_err(in_section),
+                Some(BaselineSlot::Spectral(_) | BaselineSlot::Ddu) | None => Ok(()),
             },
         }
     }
 
-    /// Adds its weights to the plan of a network with this last layer.
-    pub(super) fn plan(&self, plan: LayerPlan, head: &str) -> LayerPlan {
+    /// Adds its weights to the plan of a network with this first and last layer.
+    pub(super) fn plan(&self, plan: LayerPlan, first: &str, head: &str) -> LayerPlan {
         let (everywhere, head) = (everywhere(), vec![head.to_owned()]);
         let layers = match self {
             Self::Dropout { layers, .. } | Self::MeanField { layers, .. } => layers,
             Self::BatchEnsemble { .. } | Self::Ensemble { .. } => &everywhere,
-            Self::Sngp { .. } => &head,
+            Self::Sngp { .. } | Self::Svgp { .. } | Self::Laplace { .. } => &head,
         };
         let Some(slot) = self.slot() else { return plan };
-        layers.iter().fold(plan, |plan, layers| plan.rule(layers, None, RuleSlot::Baseline(slot)))
+        let plan = layers.iter().fold(plan, |plan, layers| plan.rule(layers, None, RuleSlot::Baseline(slot)));
+        let spared = matches!(self, Self::Dropout { inputs: false, .. });
+        if spared { plan.dense_layers(first) } else { plan }
     }
 
     fn slot(&self) -> Option<BaselineSlot> {
@@ -187,6 +216,10 @@ impl BaselineConfig {
             Self::Sngp { features, ridge, mean_field_factor } => {
                 Some(BaselineSlot::Sngp(SngpConfig { features, ridge, mean_field_factor }))
             }
+            Self::Svgp { inducing_points, samples } => {
+                Some(BaselineSlot::Svgp(SvgpConfig { inducing_points, samples }))
+            }
+            Self::Laplace { prior_precision } => Some(BaselineSlot::Laplace(LaplaceConfig { prior_precision })),
             Self::Ensemble { .. } => None,
         }
     }

@@ -116,6 +116,12 @@ impl RunConfig {
             return Err(LabError::config("method", format!("= \"{name}\" is for classes, not for numbers")));
         }
         if let Some(bound) = self.network.spectral_norm() {
+            if self.method == Method::Svgp {
+                return Err(LabError::config(
+                    "network.spectral_norm",
+                    "with method = \"svgp\" is method = \"due\"; call it so",
+                ));
+            }
             if !self.method.has_plain_layers() {
                 let why = format!("bounds plain weights, which method = \"{name}\" does not have");
                 return Err(LabError::config("network.spectral_norm", why));

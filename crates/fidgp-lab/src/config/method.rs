@@ -20,6 +20,14 @@ pub enum Method {
     Ensemble,
     /// Plain weights of bounded norm, and a Gaussian process in random features as the last layer.
     Sngp,
+    /// Plain weights of bounded norm, and a density of the features.
+    Ddu,
+    /// Plain weights, and sparse variational Gaussian processes as the last layer.
+    Svgp,
+    /// The same with weights of bounded norm.
+    Due,
+    /// Plain weights, and a Laplace posterior of the last layer.
+    Laplace,
     /// Inducing weights with a diagonal Gaussian posterior.
     Ffgu,
     /// Inducing weights with a flow posterior (or another family named in `inducing.posterior`).
@@ -28,7 +36,7 @@ pub enum Method {
 
 impl Method {
     /// Every method.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Deterministic,
         Self::McDropout,
         Self::MeanField,
@@ -36,6 +44,10 @@ impl Method {
         Self::BatchEnsemble,
         Self::Ensemble,
         Self::Sngp,
+        Self::Ddu,
+        Self::Svgp,
+        Self::Due,
+        Self::Laplace,
         Self::Ffgu,
         Self::Fidgp,
     ];
@@ -50,6 +62,10 @@ impl Method {
             Self::BatchEnsemble => "batch-ensemble",
             Self::Ensemble => "ensemble",
             Self::Sngp => "sngp",
+            Self::Ddu => "ddu",
+            Self::Svgp => "svgp",
+            Self::Due => "due",
+            Self::Laplace => "laplace",
             Self::Ffgu => "ffgu",
             Self::Fidgp => "fidgp",
         }
@@ -70,6 +86,10 @@ impl Method {
             Self::BatchEnsemble => "An ensemble of networks that share a weight (BatchEnsemble)",
             Self::Ensemble => "A deep ensemble",
             Self::Sngp => "A network of bounded layers with a Gaussian process in random features on top (SNGP)",
+            Self::Ddu => "A network of bounded layers with a Gaussian of the features of each class (DDU)",
+            Self::Svgp => "A network with sparse variational Gaussian processes on top (SVGP)",
+            Self::Due => "A network of bounded layers with sparse variational Gaussian processes on top (DUE)",
+            Self::Laplace => "A network with a Laplace posterior of its last layer",
             Self::Ffgu => "A Bayesian network with inducing weights and a diagonal posterior (FFG-U)",
             Self::Fidgp => "A Bayesian network with inducing weights (FiD-GP)",
         }
@@ -88,13 +108,15 @@ impl Method {
             Self::BatchEnsemble => Some("batch-ensemble"),
             Self::Ensemble => Some("ensemble"),
             Self::Sngp => Some("sngp"),
-            Self::Deterministic | Self::Ffgu | Self::Fidgp => None,
+            Self::Svgp | Self::Due => Some("svgp"),
+            Self::Laplace => Some("laplace"),
+            Self::Deterministic | Self::Ddu | Self::Ffgu | Self::Fidgp => None,
         }
     }
 
     /// Whether it is for regressions too.
     pub fn predicts_numbers(self) -> bool {
-        self != Self::Sngp
+        !matches!(self, Self::Sngp | Self::Ddu)
     }
 
     /// Whether its network has the variables of the plain one under the same names, or inducing weights fitted to it.
@@ -104,6 +126,6 @@ impl Method {
 
     /// Whether the plain layers keep their own weights, so that their norm can be bounded.
     pub(super) fn has_plain_layers(self) -> bool {
-        matches!(self, Self::Deterministic | Self::Ensemble | Self::Sngp)
+        matches!(self, Self::Deterministic | Self::Ensemble | Self::Sngp | Self::Ddu | Self::Due | Self::Laplace)
     }
 }

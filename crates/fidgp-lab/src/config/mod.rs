@@ -106,6 +106,14 @@ impl NetworkConfig {
         }
     }
 
+    /// The name of its first layer.
+    fn first(&self) -> &'static str {
+        match self {
+            Self::Mlp { .. } => "fc1",
+            Self::Resnet { .. } | Self::ResnetCifar { .. } => "conv1",
+        }
+    }
+
     /// The name of its last layer.
     fn head(&self) -> String {
         match self {
@@ -277,7 +285,13 @@ impl RunConfig {
             }
             None => plan,
         };
-        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan, &self.network.head()))
+        let plan = match self.method {
+            Method::Ddu => plan.rule(&self.network.head(), None, RuleSlot::Baseline(BaselineSlot::Ddu)),
+            _ => plan,
+        };
+        self.baseline
+            .iter()
+            .fold(plan, |plan, baseline| baseline.plan(plan, self.network.first(), &self.network.head()))
     }
 
     /// Networks that are trained or predict together: K of an ensemble, else 1.
@@ -296,11 +310,12 @@ impl RunConfig {
     /// Passes that make one prediction: weight draws or members.
     pub fn passes(&self) -> u64 {
         match self.method {
-            Method::Deterministic | Method::Sngp => 1,
+            Method::Deterministic | Method::Sngp | Method::Ddu => 1,
             Method::Ensemble | Method::BatchEnsemble => self.members() as u64,
             Method::McDropout | Method::MeanField | Method::FSgvbLrt | Method::Ffgu | Method::Fidgp => {
                 self.predict.draws
             }
+            Method::Svgp | Method::Due | Method::Laplace => self.predict.draws,
         }
     }
 

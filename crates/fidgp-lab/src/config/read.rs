@@ -10,8 +10,9 @@ use crate::error::{LabError, Result};
 
 /// ρ of F-SGVB-LRT on CIFAR-10.
 const USUAL_SHARPNESS: f64 = 0.05;
-/// Bound of SNGP's layers.
-const USUAL_BOUND: f64 = 6.0;
+/// Bound of the layers of SNGP, and of DUE and DDU.
+const SNGP_BOUND: f64 = 6.0;
+const DUE_BOUND: f64 = 3.0;
 /// Passes of MC dropout.
 const USUAL_MASKS: i64 = 5;
 
@@ -123,7 +124,12 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
         let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
         let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(USUAL_SHARPNESS)));
         let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
-        let bound = (method == Method::Sngp).then(|| usual("network", "spectral_norm", Value::Float(USUAL_BOUND)));
+        let bound = match method {
+            Method::Sngp => Some(SNGP_BOUND),
+            Method::Ddu | Method::Due => Some(DUE_BOUND),
+            _ => None,
+        };
+        let bound = bound.map(|bound| usual("network", "spectral_norm", Value::Float(bound)));
         for (section, key, value) in kind.into_iter().chain(step).chain(draws).chain(bound) {
             let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
             if let Value::Table(section) = section {

@@ -4,6 +4,6 @@ mod classification;
 mod members;
 mod regression;
 
-pub use classification::{Evaluation, classify};
+pub use classification::{BINS, Evaluation, classify};
 pub use members::{classify as classify_members, regress as regress_members};
 pub use regression::{Forecast, forecast, metrics, notes};

@@ -7,7 +7,7 @@ use fidgp_metrics::names;
 
 use super::members::{self, Place, log_folder};
 use super::sets::{Set, Sets, Use};
-use super::settle::settle;
+use super::settle::{prepare, settle};
 use super::{Logged, Setting, blank_results};
 use crate::config::RunConfig;
 use crate::error::Result;
@@ -27,6 +27,9 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let train = sets.train.source(config, &model, Use::Training, setting.device)?;
     if config.start.is_some() && !setting.resume {
         super::start::run(config, &model, &signature, train.as_ref())?;
+    }
+    if !setting.resume {
+        prepare(config, &model, train.as_ref())?;
     }
     super::open_folder(config, setting, &model)?;
     super::write_classes(&setting.run, sets.train.classes())?;
@@ -61,8 +64,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     let sets = Sets::read(config, &setting.data_root)?;
     super::same_classes(&setting.run, sets.train.classes())?;
-    let model = Model::init(config, &sets.train.signature(config), setting.device)?;
-    super::restore(config, &setting.run, &model)?;
+    let mut model = Model::init(config, &sets.train.signature(config), setting.device)?;
+    super::restore(config, &setting.run, &mut model)?;
     Ok(assess(config, setting, &model, &sets)?.0)
 }
 

@@ -9,6 +9,7 @@ mod synthetic;
 mod uci;
 mod wrap;
 
+pub(crate) use sets::{Sets, Use};
 pub use wrap::{Stage, WrapReport, wrap};
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 use tch::Device;
 
+use crate::calibrate::{self, TEMPERATURE_FILE};
 use crate::config::{DataConfig, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::model::Model;
@@ -82,17 +84,19 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     }
 }
 
-/// Puts the weights that a run chose into its model.
+/// Puts the weights that a run chose into its model, and the temperature that was fitted to them.
 ///
 /// # Errors
 /// When there is no whole checkpoint, or it belongs to another network.
-pub fn restore(config: &RunConfig, run: &Path, model: &Model) -> Result<()> {
+pub fn restore(config: &RunConfig, run: &Path, model: &mut Model) -> Result<()> {
     let path = chosen_checkpoint(config, run);
-    checkpoint::restore(&path, &checkpoint::load(&path)?, &model.store)
+    let saved = checkpoint::load(&path)?;
+    checkpoint::restore(&path, &saved, &model.store)?;
+    calibrate::read(run, saved.progress.step)?.map_or(Ok(()), |temperature| model.temper(temperature))
 }
 
 /// The checkpoint that a run's results are of.
-fn chosen_checkpoint(config: &RunConfig, run: &Path) -> PathBuf {
+pub(crate) fn chosen_checkpoint(config: &RunConfig, run: &Path) -> PathBuf {
     let best = checkpoint::best(run);
     if config.train.select == Select::Best && best.exists() { best } else { checkpoint::last(run) }
 }
@@ -156,7 +160,7 @@ fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
 fn clear(run: &Path) -> Result<()> {
     let fail = |error: std::io::Error| LabError::file(run, &error);
     let record = [crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE, crate::record::EXAMPLES_FILE];
-    for file in record.into_iter().chain([CONFIG_FILE, CLASSES_FILE]) {
+    for file in record.into_iter().chain([CONFIG_FILE, CLASSES_FILE, TEMPERATURE_FILE]) {
         match std::fs::remove_file(run.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}

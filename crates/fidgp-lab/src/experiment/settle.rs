@@ -1,9 +1,9 @@
-//! What some heads need when the network is trained: one more look at the training data.
+//! What some heads need beside the training: a look at the training data, before it or after it.
 
 use std::path::Path;
 
-use fidgp::layer::{CustomWeight, Mode, Network, Pass, Slot};
-use tch::Tensor;
+use fidgp::layer::{CustomWeight, Mode, Moment, Network, Pass, Shown, Slot, Taps};
+use tch::{Kind, Tensor};
 
 use super::chosen_checkpoint;
 use crate::config::RunConfig;
@@ -12,28 +12,28 @@ use crate::model::Model;
 use crate::source::Source;
 use crate::train::checkpoint;
 
-/// Shows the training data, unchanged, to the heads that ask for it, and puts what they made of it into the checkpoint that
-/// the results are of. Does nothing for other networks.
+/// Examples that are shown before a training: enough to place a head, and most of them change at once.
+const EXAMPLES_AT_START: usize = 10_000;
+
+/// Shows training data, unchanged but in random order, to the heads that ask for it before the training. Does nothing for
+/// other networks.
+///
+/// # Errors
+/// When an example cannot be read, or a head can make nothing of what it sees.
+pub fn prepare(config: &RunConfig, model: &Model, source: &dyn Source) -> Result<()> {
+    let order = fidgp_data::epoch_order(source.len(), fidgp::Key::new(config.seed).fold("prepare").seed(), 0);
+    let rows = order.into_iter().take(EXAMPLES_AT_START).map(|row| row as i64).collect();
+    show(config, model, source, (Moment::Start, rows)).map(|_| ())
+}
+
+/// Shows all training data, unchanged, to the heads that ask for it after the training, and puts what they made of it into
+/// the checkpoint that the results are of. Does nothing for other networks.
 ///
 /// # Errors
 /// When an example cannot be read, a matrix cannot be factorised, or the checkpoint cannot be written.
 pub fn settle(config: &RunConfig, model: &Model, source: &dyn Source, run: Option<&Path>) -> Result<()> {
-    let heads = heads(model.network.as_ref());
-    if heads.is_empty() {
-        return Ok(());
-    }
-    for head in &heads {
-        head.forget();
-    }
-    let rows: Vec<i64> = (0..source.len() as i64).collect();
-    for rows in rows.chunks(config.predict.batch_size) {
-        let (x, _) = source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None)?;
-        let mut pass = Pass::plain(Mode::Eval);
-        pass.observing = true;
-        let _ = tch::no_grad(|| model.network.forward(&x, &mut pass))?;
-    }
-    heads.iter().try_for_each(|head| head.settle())?;
-    let Some(run) = run else { return Ok(()) };
+    let settled = show(config, model, source, (Moment::End, (0..source.len() as i64).collect()))?;
+    let Some(run) = run.filter(|_| settled) else { return Ok(()) };
     let path = chosen_checkpoint(config, run);
     if !path.exists() {
         return Ok(()); // train.checkpoint_every = 0
@@ -43,10 +43,44 @@ pub fn settle(config: &RunConfig, model: &Model, source: &dyn Source, run: Optio
     checkpoint::save(&path, &saved.tensors.into_iter().collect::<Vec<_>>(), &saved.progress)
 }
 
-fn heads(network: &dyn Network) -> Vec<&dyn CustomWeight> {
+/// Shows rows to the heads of a moment; whether there were any.
+fn show(config: &RunConfig, model: &Model, source: &dyn Source, (moment, rows): (Moment, Vec<i64>)) -> Result<bool> {
+    let heads = heads(model.network.as_ref(), moment);
+    for head in &heads {
+        head.settle(&shown(config, model, source, head.name(), (moment, &rows))?)?;
+    }
+    Ok(!heads.is_empty())
+}
+
+/// What a layer is given on the training data. Before the training BatchNorm has no statistics yet: then it uses those of
+/// the batch, and keeps none of them.
+fn shown(
+    config: &RunConfig,
+    model: &Model,
+    source: &dyn Source,
+    layer: &str,
+    (moment, rows): (Moment, &[i64]),
+) -> Result<Shown> {
+    let (mut inputs, mut targets, mut curvature) = (Vec::new(), Vec::new(), None);
+    for rows in rows.chunks(config.predict.batch_size) {
+        let (x, y) = source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None)?;
+        let mode = if moment == Moment::Start { Mode::Train } else { Mode::Eval };
+        let mut pass = Pass::plain(mode).with_taps(Taps::on(&[layer]));
+        pass.keep_statistics = true;
+        let outputs = tch::no_grad(|| model.network.forward(&x, &mut pass))?;
+        let own = tch::no_grad(|| model.likelihood.curvature(&outputs.to_kind(Kind::Double)));
+        curvature = Some(curvature.map_or_else(|| own.shallow_clone(), |sum: Tensor| sum + &own));
+        inputs.extend(pass.taps.input(layer).map(|input| input.to_kind(Kind::Float)));
+        targets.push(y);
+    }
+    let curvature = curvature.unwrap_or_else(|| Tensor::zeros([1, 1], (Kind::Double, model.store.device())));
+    Ok(Shown { inputs: Tensor::f_cat(&inputs, 0)?, targets: Tensor::f_cat(&targets, 0)?, curvature })
+}
+
+fn heads(network: &dyn Network, moment: Moment) -> Vec<&dyn CustomWeight> {
     let custom = network.slots().into_iter().filter_map(|slot| match slot {
         Slot::Custom(weight) => Some(weight.as_ref()),
         Slot::Dense(_) | Slot::Inducing(_) => None,
     });
-    custom.filter(|weight| weight.observes()).collect()
+    custom.filter(|weight| weight.settles() == Some(moment)).collect()
 }

@@ -8,6 +8,7 @@ use fidgp_metrics::rmse;
 use tch::Device;
 
 use super::members::{self, Place, log_folder};
+use super::settle::{prepare, settle};
 use super::{Logged, Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
@@ -29,8 +30,11 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let validation = matches!(config.data, DataConfig::Synthetic1d { validation, .. } if validation > 0);
     let signature = Signature::Regression { features: 1 };
     let model = Model::init(config, &signature, setting.device)?;
-    super::open_folder(config, setting, &model)?;
     let source = TableSource::new(&data.train, setting.device)?;
+    if !setting.resume {
+        prepare(config, &model, &source)?;
+    }
+    super::open_folder(config, setting, &model)?;
     let validate =
         |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
     let place = Place { folder: Some(setting.run.clone()), resume: setting.resume };
@@ -46,6 +50,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
     })?;
+    settle(config, &model, &source, Some(&setting.run))?;
     let mut results = assess(config, setting, &model, &data)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
     Ok(results)
@@ -54,8 +59,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 /// Measures the network that a run has trained.
 pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     let data = draw(config)?;
-    let model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
-    super::restore(config, &setting.run, &model)?;
+    let mut model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
+    super::restore(config, &setting.run, &mut model)?;
     assess(config, setting, &model, &data)
 }
 

@@ -10,6 +10,7 @@ use fidgp_metrics::names;
 use rayon::prelude::*;
 
 use super::members::{self, Place};
+use super::settle::{prepare, settle};
 use super::{Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
@@ -96,6 +97,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         let metrics = measure(model, &parts.validation, config.predict.validation_draws)?;
         Ok(metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
+    prepare(&config, &model, &source)?;
     let place = Place { folder: None, resume: false };
     let fitted = members::fit(&config, (&model, &signature), &place, |config, model, place| {
         let fit = Fit {
@@ -113,6 +115,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         LabError::Interrupted { epoch, step, .. } => LabError::Interrupted { epoch, step, run: setting.run.clone() },
         other => other,
     })?;
+    settle(&config, &model, &source, None)?;
     let mut metrics = measure(&model, &parts.test, config.predict.draws)?;
     if !parts.validation.is_empty() {
         let validation = measure(&model, &parts.validation, config.predict.draws)?;

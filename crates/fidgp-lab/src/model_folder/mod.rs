@@ -57,6 +57,9 @@ struct ModelConfig {
     dtype: Dtype,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     id2label: BTreeMap<usize, String>,
+    /// What logits are divided by, where it was fitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
     run: RunConfig,
 }
 
@@ -74,6 +77,7 @@ pub fn export(run: &Path, predictor: &Predictor, dtype: Dtype, out: &Path) -> Re
         architectures: vec![architecture(&predictor.config.network)],
         dtype,
         id2label: predictor.classes.iter().cloned().enumerate().collect(),
+        temperature: predictor.model.temperature,
         run: predictor.config.clone(),
     };
     let results = run.join(RESULTS_FILE);
@@ -125,12 +129,15 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
         }
         Preprocessor::Table { features } => (Signature::Regression { features }, None),
     };
-    let model = Model::init(&config.run, &signature, device)?;
+    let mut model = Model::init(&config.run, &signature, device)?;
     let weights = folder.join(WEIGHTS_FILE);
     let mut stored = checkpoint::load(&weights)?;
     let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| name.starts_with(NORMALISATION));
     stored.tensors.extend(own);
     checkpoint::restore(&weights, &stored, &model.store)?;
+    if let Some(temperature) = config.temperature {
+        model.temper(temperature).map_err(|error| broken(format!("`temperature`: {error}")))?;
+    }
     Ok(Predictor { config: config.run, model, classes, view })
 }
 

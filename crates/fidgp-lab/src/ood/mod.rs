@@ -15,6 +15,7 @@ pub mod statistics;
 
 mod arrays;
 mod bench;
+mod members;
 mod pipeline;
 mod table;
 

@@ -14,6 +14,7 @@ use fidgp_zoo::baseline::activation::Head;
 use fidgp_zoo::baseline::odin;
 use tch::{Device, Kind, Tensor};
 
+use super::members;
 use crate::error::{LabError, Result};
 use crate::model::{Model, Normalisation};
 use crate::predict::Predictor;
@@ -105,6 +106,8 @@ pub struct ModelObserver<'a> {
     gradients: bool,
     perturb: bool,
     draws: Vec<Vec<Tensor>>,
+    /// Draws of weights that draw themselves, and the key of them.
+    own_draws: (u64, Key),
 }
 
 /// Which U.
@@ -166,6 +169,7 @@ impl<'a> ModelObserver<'a> {
                 let pass = Pass::draw(&weights, &factors, Mode::Eval, key.at(k))?;
                 Ok(pass.weights().collect())
             };
+            let own_draws = (if members::draws_weights(model) { draws } else { 0 }, key);
             let draws = if weights.is_empty() { 0 } else { draws };
             Ok(Self {
                 model,
@@ -178,6 +182,7 @@ impl<'a> ModelObserver<'a> {
                 gradients: gradients && !weights.is_empty(),
                 perturb: gradients,
                 draws: (0..draws).map(weights_of).collect::<Result<_>>()?,
+                own_draws,
             })
         })
     }
@@ -251,7 +256,7 @@ impl<'a> ModelObserver<'a> {
     fn forward(&self, x: &Tensor, weights: &[Tensor], taps: Taps) -> Result<(Tensor, Pass)> {
         let mut pass = self.pass.with_weights(weights).with_taps(taps);
         let logits = self.model.network.forward(x, &mut pass)?;
-        Ok((logits, pass))
+        Ok((members::joined(&logits, self.model.network.members()), pass))
     }
 
     /// Gradients of the summed loss at the outputs of the Bayesian layers.
@@ -266,18 +271,23 @@ impl<'a> ModelObserver<'a> {
     }
 
     fn entropies(&self, x: &Tensor) -> Result<Option<(Tensor, Tensor)>> {
-        if self.draws.is_empty() {
+        let drawn = |weights: &Vec<Tensor>| Ok(self.forward(x, weights, Taps::default())?.0);
+        let all = if self.own_draws.0 > 0 || self.model.network.members() > 1 {
+            members::passes(self.model, x, self.own_draws.0, self.own_draws.1)?
+        } else {
+            self.draws.iter().map(drawn).collect::<Result<_>>()?
+        };
+        if all.is_empty() {
             return Ok(None);
         }
+        let k = all.len() as f64;
         let (mut mean, mut aleatoric) = (Tensor::from(0.0_f64), Tensor::from(0.0_f64));
-        for weights in &self.draws {
-            let (logits, _) = self.forward(x, weights, Taps::default())?;
+        for logits in all {
             let log_p = logits.log_softmax(-1, Kind::Double);
             let p = log_p.exp();
             aleatoric = &aleatoric - (&p * log_p).sum_dim_intlist(-1, false, Kind::Double);
             mean = &mean + p;
         }
-        let k = self.draws.len() as f64;
         let mean = mean / k;
         let total = -(&mean * mean.clamp_min(1e-300).log()).sum_dim_intlist(-1, false, Kind::Double);
         Ok(Some((plain(&total), plain(&(total - aleatoric / k)))))
@@ -301,16 +311,17 @@ impl Observe for ModelObserver<'_> {
         } else {
             tch::no_grad(|| self.forward(&x, &self.weights, Taps::on(&wanted)))?
         };
+        let single = |taken: &Tensor| members::averaged(taken, self.model.network.members(), x.size()[0]);
         tch::no_grad(|| {
             let mut seen = Observed {
                 logits: plain(&logits),
-                features: pass.taps.feature(FEATURES).map(plain),
+                features: pass.taps.feature(FEATURES).and_then(single).map(|features| plain(&features)),
                 perturbed,
                 draws: self.entropies(&x)?,
                 ..Observed::default()
             };
             for name in &self.pooled {
-                if let Some(input) = pass.taps.input(name) {
+                if let Some(input) = pass.taps.input(name).and_then(single) {
                     seen.pooled
                         .push((name.clone(), plain(&input.mean_dim([2_i64, 3].as_slice(), false, input.kind()))));
                 }

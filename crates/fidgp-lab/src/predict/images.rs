@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use fidgp::layer::{Mode, Pass, Taps};
 use fidgp::predict::classify_to;
 use fidgp_data::Picture;
+use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
 use super::Predictor;
+use crate::config::Method;
 use crate::error::{LabError, Result};
 use crate::evaluate::classify_members;
 use crate::source::View;
@@ -28,6 +31,10 @@ pub struct ClassPrediction {
     pub epistemic: f64,
     /// Weight draws it is the mean of.
     pub draws: u64,
+    /// Logarithm of the density of its features among those of the training data, low where it is unlike them; for a
+    /// model that knows it (DDU).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_density: Option<f64>,
 }
 
 /// A picture with what the model says, or why it cannot say anything.
@@ -82,6 +89,7 @@ impl Predictor {
         let side = i64::from(view.crop);
         let batch = Tensor::from_slice(&pixels.concat()).view([-1, view.channels as i64, side, side]);
         let batch = normalisation.apply(&batch.to_device(self.model.store.device()).to_kind(Kind::Float));
+        let density = self.log_density(&batch)?;
         let (draws, members) = (self.draws(draws)?, self.model.network.members());
         let (classified, used) = match tolerance {
             Some(tolerance) if members == 1 => classify_to(&draws, &batch, tolerance)?,
@@ -100,8 +108,22 @@ impl Predictor {
             aleatoric: aleatoric[i],
             epistemic: epistemic[i],
             draws: used,
+            log_density: density.as_ref().map(|density| density[i]),
         };
         Ok(rows.map(row).collect())
+    }
+}
+
+impl Predictor {
+    /// Density of the features of a normalised batch, one for each picture.
+    fn log_density(&self, batch: &Tensor) -> Result<Option<Vec<f64>>> {
+        if self.config.method != Method::Ddu {
+            return Ok(None);
+        }
+        let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
+        let _ = tch::no_grad(|| self.model.network.forward(batch, &mut pass))?;
+        let density = pass.taps.feature(LOG_DENSITY);
+        Ok(density.map(|density| Vec::try_from(density.to_kind(Kind::Double).to_device(Device::Cpu))).transpose()?)
     }
 }
 

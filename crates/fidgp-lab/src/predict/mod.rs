@@ -70,8 +70,8 @@ impl Predictor {
                 (known.unwrap_or_else(|| unnamed(classes as usize)), Some(View::of(&config.data, image)))
             }
         };
-        let model = Model::init(&config, &signature, device)?;
-        restore(&config, run, &model)?;
+        let mut model = Model::init(&config, &signature, device)?;
+        restore(&config, run, &mut model)?;
         Ok(Self { config, model, classes, view })
     }
 

@@ -1,10 +1,12 @@
 //! Mukhoti et al.: Deep Deterministic Uncertainty (2023). One Gaussian for each class on the penultimate features; the
 //! density of a feature is its score.
 
+use fidgp::layer::{Apply, CustomWeight, DenseWeight, Moment, Pass, Shown};
 use fidgp::linalg::{self, Check, Jitter, Named};
-use tch::{Kind, Tensor};
+use tch::nn::Path;
+use tch::{Device, Kind, Tensor};
 
-use super::{expect_shape, matrix};
+use super::{expect_shape, linear_sizes, matrix};
 use crate::{Error, Result};
 
 /// No jitter at first, then the smallest power of ten (times rounding) that lets every class be factorised.
@@ -74,6 +76,77 @@ impl ClassGaussians {
     }
 }
 
+/// The tap that gives `ln Σ_k N(h; μ_k, Σ_k)` of the features h.
+pub const LOG_DENSITY: &str = "log_density";
+
+/// A plain linear layer that, once it has settled, also knows the density of its inputs. Classes that the training data do
+/// not have are no part of it.
+#[derive(Debug)]
+pub struct DduHead {
+    dense: DenseWeight,
+    /// `[K, n]`
+    class_means: Tensor,
+    /// chol(Σ_k); zero until it is settled, and for classes without data. `[K, n, n]`
+    class_roots: Tensor,
+}
+
+impl DduHead {
+    /// # Errors
+    /// When the layer is no linear one with a bias.
+    pub fn init(path: &Path, dense: DenseWeight) -> Result<Self> {
+        let [classes, width] = linear_sizes(&dense, "DDU")?;
+        let buffer =
+            |name: &str, shape: &[i64]| path.add(name, Tensor::zeros(shape, (path.kind(), path.device())), false);
+        let class_means = buffer("class_means", &[classes, width]);
+        let class_roots = buffer("class_roots", &[classes, width, width]);
+        Ok(Self { dense, class_means, class_roots })
+    }
+
+    /// Stored numbers that are not trained, and multiply-accumulates of one density.
+    pub(crate) fn cost([classes, width]: [i64; 2]) -> [i64; 2] {
+        [classes * width * (width + 1), classes * width * (width + 1)]
+    }
+}
+
+impl CustomWeight for DduHead {
+    fn name(&self) -> &str {
+        &self.dense.name
+    }
+
+    /// The plain layer; the density goes to the tap [`LOG_DENSITY`], where it is asked for.
+    fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> fidgp::Result<Tensor> {
+        if pass.taps.wants(LOG_DENSITY) {
+            let seen = self.class_roots.diagonal(0, 1, 2).abs().amax([-1_i64].as_slice(), false).gt(0.0);
+            let seen = seen.nonzero().squeeze_dim(-1);
+            let of_seen = |t: &Tensor| t.index_select(0, &seen).to_kind(Kind::Double);
+            let fitted = ClassGaussians { means: of_seen(&self.class_means), lower: of_seen(&self.class_roots) };
+            pass.tap(LOG_DENSITY, &fitted.score(&x.to_kind(Kind::Double)).map_err(Error::into_method)?);
+        }
+        apply(x, &self.dense.weight, self.dense.bias.as_ref(), pass)
+    }
+
+    fn settles(&self) -> Option<Moment> {
+        Some(Moment::End)
+    }
+
+    fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
+        let labels = Vec::<i64>::try_from(shown.targets.to_kind(Kind::Int64).to_device(Device::Cpu))?;
+        let classes = self.class_means.size()[0];
+        let seen: Vec<i64> = (0..classes).filter(|class| labels.contains(class)).collect();
+        let place = |label: &i64| seen.iter().position(|class| class == label).map_or(-1, |place| place as i64);
+        let places: Vec<i64> = labels.iter().map(place).collect();
+        let fitted = ClassGaussians::fit(&shown.inputs.to_kind(Kind::Double), &places).map_err(Error::into_method)?;
+        let seen = Tensor::from_slice(&seen).to_device(self.class_means.device());
+        tch::no_grad(|| {
+            for (buffer, value) in [(&self.class_means, &fitted.means), (&self.class_roots, &fitted.lower)] {
+                let mut buffer = buffer.shallow_clone();
+                let _ = buffer.zero_().index_copy_(0, &seen, &value.to_kind(buffer.kind()));
+            }
+        });
+        Ok(())
+    }
+}
+
 /// The features with this label. `[N_k, n]`
 fn class_rows(features: &Tensor, labels: &[i64], class: i64) -> Result<Tensor> {
     let rows: Vec<i64> = (0..).zip(labels).filter(|(_, label)| **label == class).map(|(row, _)| row).collect();
@@ -88,7 +161,6 @@ fn class_rows(features: &Tensor, labels: &[i64], class: i64) -> Result<Tensor> {
 mod tests {
     use super::*;
     use fidgp::Key;
-    use tch::Device;
 
     fn features() -> Tensor {
         Key::new(4).normal(&[40, 3], Kind::Double, Device::Cpu)

@@ -125,4 +125,8 @@ impl CustomWeight for MeanFieldWeight {
     fn is_random(&self) -> bool {
         true
     }
+
+    fn draws_weight(&self) -> bool {
+        true
+    }
 }

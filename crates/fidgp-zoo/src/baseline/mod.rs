@@ -6,6 +6,7 @@ pub mod batch_ensemble;
 pub mod ddu;
 pub mod dropout;
 pub mod knn;
+pub mod laplace;
 pub mod logit_scores;
 pub mod mahalanobis;
 pub mod mean_field;
@@ -15,11 +16,14 @@ pub mod slot;
 pub mod sngp;
 pub mod spectral;
 pub mod svgp;
+pub mod svgp_head;
+pub mod temperature;
 pub mod vim;
 
+use fidgp::layer::DenseWeight;
 use tch::{Kind, Tensor};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Refuses a tensor of the wrong shape, so that libtorch never has to.
 fn expect_shape(what: &str, tensor: &Tensor, expected: &[i64]) -> Result<()> {
@@ -34,6 +38,14 @@ fn matrix(what: &str, tensor: &Tensor) -> Result<(i64, i64)> {
     match tensor.size()[..] {
         [rows, cols] if rows > 0 && cols > 0 => Ok((rows, cols)),
         ref other => Err(fidgp::Error::shape(what, other, "a matrix [rows, columns] that is not empty").into()),
+    }
+}
+
+/// Outputs and inputs of a linear layer with a bias.
+fn linear_sizes(dense: &DenseWeight, method: &str) -> Result<[i64; 2]> {
+    match dense.weight.size()[..] {
+        [outputs, inputs] if dense.bias.is_some() => Ok([outputs, inputs]),
+        _ => Err(Error::setting("layers", &dense.name, format!("{method} is for the last, linear layer only"))),
     }
 }
 

@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 
 use super::batch_ensemble::{BatchEnsembleConfig, BatchEnsembleWeight};
+use super::ddu::DduHead;
 use super::dropout::{DropoutConfig, DroppedInputs};
+use super::laplace::{LaplaceConfig, LaplaceHead};
 use super::mean_field::{MeanFieldConfig, MeanFieldWeight};
 use super::sngp::{SngpConfig, SngpHead};
 use super::spectral::SpectralWeight;
+use super::svgp_head::{SvgpConfig, SvgpHead};
 use crate::{Error, LayerGeometry, Result};
 
 /// The weight of a method FiD-GP is compared with.
@@ -26,6 +29,12 @@ pub enum BaselineSlot {
     Spectral(f64),
     /// A Gaussian process in random features, for the last layer.
     Sngp(SngpConfig),
+    /// Sparse variational Gaussian processes, for the last layer.
+    Svgp(SvgpConfig),
+    /// A density of the last layer's inputs.
+    Ddu,
+    /// A Laplace posterior of the last layer.
+    Laplace(LaplaceConfig),
 }
 
 impl BaselineSlot {
@@ -34,9 +43,14 @@ impl BaselineSlot {
         matches!(self, Self::BatchEnsemble(_))
     }
 
+    /// Whether two passes with other noise give other outputs in evaluation.
+    pub fn is_random(&self) -> bool {
+        matches!(self, Self::Dropout(_) | Self::MeanField(_) | Self::Svgp(_) | Self::Laplace(_))
+    }
+
     /// Whether nothing of a plain weight is used.
     pub(crate) fn replaces_weight(&self) -> bool {
-        matches!(self, Self::Sngp(_))
+        matches!(self, Self::Sngp(_) | Self::Svgp(_))
     }
 
     /// The head in place of a linear layer, for a slot that [replaces](Self::replaces_weight) it.
@@ -49,6 +63,7 @@ impl BaselineSlot {
     ) -> Result<Option<Box<dyn CustomWeight>>> {
         match self {
             Self::Sngp(config) => Ok(Some(Box::new(SngpHead::init(path, sizes, name, config, key)?))),
+            Self::Svgp(config) => Ok(Some(Box::new(SvgpHead::init(path, sizes, name, config, key)?))),
             _ => Ok(None),
         }
     }
@@ -63,38 +78,52 @@ impl BaselineSlot {
             Self::MeanField(config) => Box::new(MeanFieldWeight::init(path, dense, config)?),
             Self::BatchEnsemble(config) => Box::new(BatchEnsembleWeight::init(path, dense, bias, config, key)?),
             Self::Spectral(bound) => Box::new(SpectralWeight::init(path, dense, *bound, key)?),
-            Self::Sngp(_) => {
-                return Err(Error::setting("layers", &dense.name, "SNGP is for the last, linear layer only"));
+            Self::Ddu => Box::new(DduHead::init(path, dense)?),
+            Self::Laplace(config) => Box::new(LaplaceHead::init(path, dense, *config)?),
+            Self::Sngp(_) | Self::Svgp(_) => {
+                return Err(Error::setting(
+                    "layers",
+                    &dense.name,
+                    "a Gaussian process is for the last, linear layer only",
+                ));
             }
         })
     }
 
-    /// Trainable numbers of a layer: `d_out·d_in` (dropout, spectral), `2·d_out·d_in` (mean field), or
-    /// `d_out·d_in + K(d_in + d_out)` and K biases (BatchEnsemble).
+    /// Trainable numbers of a layer: `d_out·d_in` (dropout, spectral, DDU, Laplace), `2·d_out·d_in` (mean field), or
+    /// `d_out·d_in + K(d_in + d_out)` and K biases (BatchEnsemble); those of the head in place of it (SNGP, SVGP).
     pub fn parameters(&self, layer: &LayerGeometry) -> i64 {
         let plain = layer.dense_parameters();
         let (outputs, inputs, biases) = layer.widths();
         match self {
-            Self::Dropout(_) | Self::Spectral(_) => plain,
+            Self::Dropout(_) | Self::Spectral(_) | Self::Ddu | Self::Laplace(_) => plain,
             Self::MeanField(_) => 2 * plain,
             Self::Sngp(config) => SngpHead::cost(config, [outputs, inputs])[0],
+            Self::Svgp(config) => SvgpHead::cost(config, [outputs, inputs])[0],
             Self::BatchEnsemble(config) => plain - biases + config.members * (inputs + outputs + biases),
         }
     }
 
     /// Multiply-accumulates of one image, where they are not those of the plain layer.
     pub fn macs(&self, layer: &LayerGeometry) -> Option<i64> {
+        let (outputs, inputs, _) = layer.widths();
         match self {
-            Self::Sngp(config) => Some(SngpHead::cost(config, [layer.widths().0, layer.widths().1])[2]),
+            Self::Sngp(config) => Some(SngpHead::cost(config, [outputs, inputs])[2]),
+            Self::Svgp(config) => Some(SvgpHead::cost(config, [outputs, inputs])[1]),
+            Self::Ddu => Some(layer.macs() + DduHead::cost([outputs, inputs])[1]),
             _ => None,
         }
     }
 
-    /// Stored numbers that are not trained: random features and precisions, or the power iteration's two vectors.
+    /// Stored numbers that are not trained: random features and precisions, densities, or the power iteration's two
+    /// vectors.
     pub fn state(&self, layer: &LayerGeometry) -> i64 {
+        let (outputs, inputs, biases) = layer.widths();
         match (self, layer.weight()) {
-            (Self::Sngp(config), _) => SngpHead::cost(config, [layer.widths().0, layer.widths().1])[1],
-            (Self::Spectral(_), Some((d_out, d_in))) => d_out + d_in - i64::from(layer.widths().2 > 0),
+            (Self::Sngp(config), _) => SngpHead::cost(config, [outputs, inputs])[1],
+            (Self::Ddu, _) => DduHead::cost([outputs, inputs])[0],
+            (Self::Laplace(_), _) => LaplaceHead::state([outputs, inputs]),
+            (Self::Spectral(_), Some((d_out, d_in))) => d_out + d_in - i64::from(biases > 0),
             _ => 0,
         }
     }

@@ -2,7 +2,7 @@
 //! (2020). The last layer as a Gaussian process in random Fourier features, with a Laplace posterior.
 
 use fidgp::Key;
-use fidgp::layer::{Apply, CustomWeight, Mode, Pass};
+use fidgp::layer::{Apply, CustomWeight, Mode, Moment, Pass, Shown};
 use fidgp::linalg::{self, Check, Jitter, Named};
 use serde::{Deserialize, Serialize};
 use tch::nn::{Init, Path};
@@ -65,6 +65,9 @@ pub fn mean_field_logits(logits: &Tensor, variance: &Tensor, factor: f64) -> Res
     Ok(logits / (variance * factor + 1.0).sqrt().unsqueeze(-1))
 }
 
+/// Rows whose random features are held at once.
+const ROWS_AT_ONCE: i64 = 10_000;
+
 /// Settings of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -114,8 +117,6 @@ pub struct SngpHead {
     weight: Tensor,
     /// `[classes]`
     bias: Tensor,
-    /// `ΣΦᵀΦ` over what was observed. `[D, D]`
-    gram: Tensor,
     /// `chol(ridge·I + ΣΦᵀΦ)⁻¹`; zero, and with it every variance, until it is settled. `[D, D]`
     inverse_root: Tensor,
 }
@@ -146,7 +147,6 @@ impl SngpHead {
             random_bias: path.add("random_bias", angle, false),
             weight,
             bias: path.zeros("output_bias", &[classes]),
-            gram: path.add("gram", Tensor::zeros([width, width], options), false),
             inverse_root: path.add("inverse_root", Tensor::zeros([width, width], options), false),
         })
     }
@@ -154,7 +154,7 @@ impl SngpHead {
     /// Trainable numbers, numbers that are only stored, and multiply-accumulates of one input.
     pub(crate) fn cost(config: &SngpConfig, [classes, inputs]: [i64; 2]) -> [i64; 3] {
         let width = config.features;
-        [classes * (width + 1), (inputs + 1) * width + 2 * width * width, width * (inputs + classes + width)]
+        [classes * (width + 1), (inputs + 1) * width + width * width, width * (inputs + classes + width)]
     }
 }
 
@@ -167,9 +167,6 @@ impl CustomWeight for SngpHead {
     fn forward(&self, x: &Tensor, pass: &mut Pass, _: &Apply) -> fidgp::Result<Tensor> {
         let features = x.to_kind(self.weight.kind());
         let phi = random_features(&features, &self.random_weight, &self.random_bias).map_err(Error::into_method)?;
-        if pass.observing {
-            let _ = tch::no_grad(|| self.gram.shallow_clone().g_add_(&phi.mt().matmul(&phi)));
-        }
         let logits = phi.f_linear(&self.weight, Some(&self.bias))?;
         if pass.mode == Mode::Train {
             return Ok(logits);
@@ -178,18 +175,18 @@ impl CustomWeight for SngpHead {
         mean_field_logits(&logits, &variance, self.config.mean_field_factor).map_err(Error::into_method)
     }
 
-    fn observes(&self) -> bool {
-        true
+    fn settles(&self) -> Option<Moment> {
+        Some(Moment::End)
     }
 
-    fn forget(&self) {
-        let _ = tch::no_grad(|| self.gram.shallow_clone().zero_());
-    }
-
-    fn settle(&self) -> fidgp::Result<()> {
+    fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
         tch::no_grad(|| {
-            let eye = Tensor::eye(self.config.features, (Kind::Double, self.gram.device()));
-            let precision = self.gram.to_kind(Kind::Double) + &eye * self.config.ridge;
+            let eye = Tensor::eye(self.config.features, (Kind::Double, self.inverse_root.device()));
+            let mut precision = &eye * self.config.ridge;
+            for part in shown.inputs.split(ROWS_AT_ONCE, 0) {
+                let phi = random_features(&part, &self.random_weight, &self.random_bias).map_err(Error::into_method)?;
+                precision += phi.mt().matmul(&phi).to_kind(Kind::Double);
+            }
             let named = Named::one(format!("{}.precision", self.name), &precision);
             let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0).get(0);
             self.inverse_root.shallow_clone().copy_(&linalg::solve_lower(&lower, &eye));

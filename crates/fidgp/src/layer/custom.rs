@@ -10,6 +10,27 @@ use crate::Result;
 /// The operation of a layer, linear or convolution: input, weight in the layer's own shape, bias → output.
 pub type Apply<'a> = dyn Fn(&Tensor, &Tensor, Option<&Tensor>, &Pass) -> Result<Tensor> + 'a;
 
+/// A moment of a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the first step.
+    Start,
+    /// After the last one.
+    End,
+}
+
+/// What a layer is shown of the training data.
+#[derive(Debug)]
+pub struct Shown {
+    /// Its own inputs. `[N, n]`
+    pub inputs: Tensor,
+    /// Classes or numbers. `[N]`
+    pub targets: Tensor,
+    /// Expected second derivatives of the negative log-likelihood by the network's outputs, summed over the data.
+    /// `[outputs, outputs]`
+    pub curvature: Tensor,
+}
+
 /// A weight with a law of its own, neither plain nor inducing. All its randomness comes from the pass; a KL goes back
 /// into it by [`Pass::charge`].
 pub trait CustomWeight: Debug + Send {
@@ -22,21 +43,23 @@ pub trait CustomWeight: Debug + Send {
     /// When the input does not fit the weight.
     fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> Result<Tensor>;
 
-    /// Whether it must see the training data once more when the network is trained: passes with [`Pass::observing`], then
-    /// [`Self::settle`].
-    fn observes(&self) -> bool {
-        false
+    /// When it must look at the training data beside its training; then [`Self::settle`] is called.
+    fn settles(&self) -> Option<Moment> {
+        None
     }
 
-    /// Forgets what was observed.
-    fn forget(&self) {}
-
-    /// Draws its conclusions from what was observed.
+    /// Draws its conclusions from its inputs on the training data.
     ///
     /// # Errors
-    /// When a matrix cannot be factorised.
-    fn settle(&self) -> Result<()> {
+    /// When there are too few, or a matrix cannot be factorised.
+    fn settle(&self, shown: &Shown) -> Result<()> {
+        let _ = shown;
         Ok(())
+    }
+
+    /// Whether what is random in evaluation is a weight, the same for all batches of a draw.
+    fn draws_weight(&self) -> bool {
+        false
     }
 
     /// Whether two passes with other noise give other outputs in evaluation.

@@ -10,7 +10,7 @@ mod slot;
 
 pub use batch_norm::BatchNorm;
 pub use conv2d::{Conv2d, Conv2dConfig};
-pub use custom::{Apply, CustomWeight};
+pub use custom::{Apply, CustomWeight, Moment, Shown};
 pub use linear::Linear;
 pub use noise::{Noise, OutputNoise};
 pub use pass::{Ahead, Factors, Mode, Pass, Taps};

@@ -98,6 +98,11 @@ impl Taps {
         Self { wanted: layers.iter().map(ToString::to_string).collect(), ..Self::default() }
     }
 
+    /// Whether this was asked for.
+    pub fn wants(&self, layer: &str) -> bool {
+        self.wanted.iter().any(|wanted| wanted == layer)
+    }
+
     /// What the layer was given in the last pass.
     pub fn input(&self, layer: &str) -> Option<&Tensor> {
         self.inputs.get(layer)
@@ -123,8 +128,6 @@ pub struct Pass {
     pub frozen_norm: bool,
     /// BatchNorm leaves its running statistics as they are, although it uses those of the batch.
     pub keep_statistics: bool,
-    /// Layers that fit themselves to the trained network's features take this batch into account.
-    pub observing: bool,
     /// Noise on the outputs of layers.
     pub noise: OutputNoise,
     drawn: BTreeMap<String, Drawn>,
@@ -217,7 +220,6 @@ impl Pass {
             compute: None,
             frozen_norm: false,
             keep_statistics: false,
-            observing: false,
             noise: OutputNoise::default(),
             drawn: BTreeMap::new(),
             kl: Vec::new(),
@@ -270,7 +272,11 @@ impl Pass {
     /// Overwrites every drawn weight with that of another pass through the same network.
     pub(crate) fn overwrite(&mut self, other: &Self) {
         for (drawn, other) in self.drawn.values().zip(other.drawn.values()) {
-            drawn.tensors().into_iter().zip(other.tensors()).for_each(|(mine, theirs)| mine.shallow_clone().copy_(theirs));
+            drawn
+                .tensors()
+                .into_iter()
+                .zip(other.tensors())
+                .for_each(|(mine, theirs)| mine.shallow_clone().copy_(theirs));
         }
         self.noise.follow(&other.noise);
     }
@@ -292,14 +298,14 @@ impl Pass {
 
     /// Offers the input of a layer to the taps.
     pub(super) fn tap_input(&mut self, layer: &str, x: &Tensor) {
-        if self.taps.wanted.iter().any(|wanted| wanted == layer) {
+        if self.taps.wants(layer) {
             self.taps.inputs.insert(layer.to_owned(), x.shallow_clone());
         }
     }
 
     /// Offers a feature to the taps.
     pub fn tap(&mut self, layer: &str, feature: &Tensor) {
-        if self.taps.wanted.iter().any(|wanted| wanted == layer) {
+        if self.taps.wants(layer) {
             self.taps.seen.insert(layer.to_owned(), feature.shallow_clone());
         }
     }

@@ -1,0 +1,27 @@
+//! `fidgp calibrate`
+
+use std::process::ExitCode;
+
+use fidgp_lab::experiment::CONFIG_FILE;
+use fidgp_lab::{calibrate, config, device};
+
+use super::Outcome;
+use super::train::{data_root, threads_for};
+use crate::args::Calibrate;
+
+pub fn run(arguments: &Calibrate) -> Outcome {
+    let config = config::read(&arguments.run.join(CONFIG_FILE), &[])?;
+    tch::set_num_threads(threads_for(&config) as i32);
+    let data = data_root(arguments.data.as_deref(), &config)?;
+    let found = calibrate::run(&config, &arguments.run, &data, device::choose(&arguments.device)?)?;
+    if arguments.json {
+        super::print_json(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    super::print(&format!(
+        "temperature {:.4}, on {} validation examples: NLL {:.4} before, {:.4} after; ECE {:.4} before, {:.4} after\n",
+        found.temperature, found.examples, found.nll_before, found.nll_after, found.ece_before, found.ece_after
+    ))?;
+    eprintln!("`fidgp eval {0}` and `fidgp predict {0}` now use it", arguments.run.display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,129 @@
+//! Temperature scaling of a run: fitted on its validation examples, kept beside its checkpoint, used by whoever opens it.
+
+use std::path::Path;
+
+use fidgp::Key;
+use fidgp_metrics::{Predictions, ReliabilityTable};
+use fidgp_zoo::baseline::temperature::{self, Tempered};
+use serde::{Deserialize, Serialize};
+use tch::{Device, Kind, Tensor};
+
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+use crate::evaluate::BINS;
+use crate::experiment::{Sets, Use, chosen_checkpoint};
+use crate::model::Model;
+use crate::record::write_atomically;
+use crate::source::ImageSet;
+use crate::train::checkpoint;
+
+/// The file in a run folder.
+pub const TEMPERATURE_FILE: &str = "temperature.json";
+
+/// What was fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Temperature {
+    /// T: logits are divided by it.
+    pub temperature: f64,
+    /// Validation examples it was fitted on.
+    pub examples: usize,
+    /// The training step of the weights it belongs to.
+    pub step: u64,
+    /// Their NLL before.
+    pub nll_before: f64,
+    /// And after.
+    pub nll_after: f64,
+    /// Their expected calibration error before, 15 bins of equal width.
+    pub ece_before: f64,
+    /// And after.
+    pub ece_after: f64,
+}
+
+/// Fits a temperature to the trained network of a run and writes it into the run folder.
+///
+/// # Errors
+/// When the run is no classification, has no validation examples or no checkpoint, or the disk fails.
+pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Result<Temperature> {
+    config.check()?;
+    if !config.data.has_images() {
+        return Err(LabError::config("data.set", "is a regression; a temperature is for classes"));
+    }
+    let sets = Sets::read(config, data)?;
+    let Some(validation) = &sets.validation else {
+        let why = "= 0: a temperature is fitted on validation examples, never on those of training or test";
+        return Err(LabError::config("data.validation_fraction", why));
+    };
+    let model = Model::init(config, &sets.train.signature(config), device)?;
+    let path = chosen_checkpoint(config, run);
+    let saved = checkpoint::load(&path)?;
+    checkpoint::restore(&path, &saved, &model.store)?;
+    let set = validation.source(config, &model, Use::Measuring, device)?;
+    let (logits, labels) = logits(config, &model, set.as_ref())?;
+    let fitted = temperature::fit(&logits, &labels)?;
+    let [(nll_before, ece_before), (nll_after, ece_after)] =
+        [quality(&logits, &labels, 1.0)?, quality(&logits, &labels, fitted)?];
+    let found = Temperature {
+        temperature: fitted,
+        examples: labels.size()[0] as usize,
+        step: saved.progress.step,
+        nll_before,
+        nll_after,
+        ece_before,
+        ece_after,
+    };
+    let path = run.join(TEMPERATURE_FILE);
+    let text = serde_json::to_string_pretty(&found).map_err(|error| LabError::file(&path, &error))?;
+    write_atomically(&path, (text + "\n").as_bytes())?;
+    Ok(found)
+}
+
+/// The temperature of a run folder, if it has one, for weights of this training step.
+///
+/// # Errors
+/// When the file is broken or belongs to other weights.
+pub fn read(run: &Path, step: u64) -> Result<Option<f64>> {
+    let path = run.join(TEMPERATURE_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let broken = |why: String| LabError::File { path: path.clone(), why };
+    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
+    let found: Temperature = serde_json::from_slice(&text).map_err(|error| LabError::file(&path, &error))?;
+    Tempered::check(found.temperature).map_err(|error| broken(error.to_string()))?;
+    if found.step != step {
+        let why = format!("was fitted to the weights of step {}, these are of step {step}", found.step);
+        return Err(broken(format!("{why}; run `fidgp calibrate` again or remove it")));
+    }
+    Ok(Some(found.temperature))
+}
+
+/// Logits of every draw or member, and the labels. `[K, N, C]`, `[N]`
+fn logits(config: &RunConfig, model: &Model, set: &dyn ImageSet) -> Result<(Tensor, Tensor)> {
+    let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
+    let members = model.network.members();
+    let (mut all, mut labels) = (Vec::new(), Vec::new());
+    for chunk in set.chunks(config.predict.batch_size) {
+        let (batches, truth) = chunk?;
+        let mut of_batch: Vec<Vec<Tensor>> = batches.iter().map(|_| Vec::new()).collect();
+        draws.outputs(&batches, |index, logits| {
+            let logits = logits.to_kind(Kind::Float).to_device(Device::Cpu);
+            of_batch[index].push(logits.view([members, -1, logits.size()[1]]));
+            Ok(())
+        })?;
+        draws.first_batch += batches.len() as u64;
+        all.extend(of_batch.iter().map(|draws| Tensor::cat(draws, 0)));
+        labels.push(truth.to_device(Device::Cpu));
+    }
+    Ok((Tensor::f_cat(&all, 1)?, Tensor::f_cat(&labels, 0)?))
+}
+
+/// NLL and ECE at a temperature.
+fn quality(logits: &Tensor, labels: &Tensor, temperature: f64) -> Result<(f64, f64)> {
+    let probs = temperature::probabilities(logits, temperature);
+    let classes = probs.size()[1] as usize;
+    let probs = Vec::<f64>::try_from(probs.reshape([-1]))?;
+    let labels: Vec<usize> = Vec::<i64>::try_from(labels)?.into_iter().map(|label| label as usize).collect();
+    let predictions = Predictions::new(&probs, classes, &labels)?;
+    Ok((predictions.nll(), ReliabilityTable::equal_width(&predictions, BINS)?.ece().value))
+}

@@ -1,0 +1,83 @@
+//! Out-of-distribution scores of every run of a comparison, by the benchmark of `fidgp ood` and with its controls.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::Plan;
+use crate::error::{LabError, Result};
+use crate::ood::{self, OneU, Settings};
+use crate::predict::Predictor;
+use crate::record::write_atomically;
+use crate::report::ood::write_ood_report;
+
+/// AUROC by set and score.
+pub type Aurocs = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// Where a run keeps its benchmark.
+const FOLDER: &str = "ood";
+/// ID training images that scores are fitted on, as `fidgp ood` has it.
+const FIT: usize = 10_000;
+const BATCH: usize = 200;
+
+/// The scores of a run on the sets of the plan: read where they are, else computed. None where a control fails, with a
+/// warning: a comparison of many does not end with one.
+pub(super) fn of_run(run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
+    let path = run.join(FOLDER).join("ood.json");
+    if let Some(found) = read(&path, &plan.ood)? {
+        return Ok(Some(found));
+    }
+    let predictor = Predictor::open(run, plan.device)?;
+    let draws = predictor.config.predict.draws;
+    let settings = Settings {
+        model: run.display().to_string(),
+        id: None,
+        ood: plan.ood.clone(),
+        near: Vec::new(),
+        choose_on: Vec::new(),
+        root: plan.data_root.clone(),
+        u: OneU::Mean,
+        draws: if draws > 1 { draws } else { 0 },
+        gradients: true,
+        limit: plan.ood_limit.unwrap_or(usize::MAX),
+        fit: FIT.min(plan.ood_limit.unwrap_or(FIT)),
+        batch: BATCH,
+        seed: 0,
+        skip_controls: false,
+        command: plan.command.clone(),
+        more: crate::ood::More::default(),
+    };
+    let bench = match ood::run(&predictor, &settings, &mut |text| tracing::info!("{text}")) {
+        Err(LabError::Refused { why }) => {
+            tracing::warn!("{}: no out-of-distribution table, a control failed: {why}", run.display());
+            return Ok(None);
+        }
+        other => other?,
+    };
+    let out = run.join(FOLDER);
+    write_ood_report(&bench, &out)?;
+    write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
+    bench.document.write(&path)?; // last: what has it is whole
+    read(&path, &plan.ood)
+}
+
+/// AUROCs of a document that has all of the sets.
+fn read(path: &Path, sets: &[String]) -> Result<Option<Aurocs>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
+    let document: Value = serde_json::from_slice(&text).map_err(|error| LabError::file(path, &error))?;
+    let mut found = Aurocs::new();
+    for score in document["scores"].as_array().into_iter().flatten() {
+        for (set, metrics) in score["sets"].as_object().into_iter().flatten() {
+            if let (Some(name), Some(auroc)) = (score["name"].as_str(), metrics["AUROC"].as_f64()) {
+                found.entry(set.clone()).or_default().insert(name.to_owned(), auroc);
+            }
+        }
+    }
+    let name =
+        |set: &String| Path::new(set).file_name().map_or(set.clone(), |name| name.to_string_lossy().into_owned());
+    Ok(sets.iter().all(|set| found.contains_key(&name(set))).then_some(found))
+}
