@@ -92,6 +92,14 @@ int fidgp_wait(Stream waiting, Stream awaited, char *message, std::size_t size) 
   });
 }
 
+int fidgp_memory_in_use(std::size_t *bytes, char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    std::size_t free = 0, total = 0;
+    cuda(find<int(std::size_t *, std::size_t *)>("cudaMemGetInfo")(&free, &total), "the memory of the device");
+    *bytes = total - free;
+  });
+}
+
 int fidgp_graph_new(void **graph, char *message, std::size_t size) {
   return guarded(message, size, [&] {
     auto *construct = find<void(void *, bool)>("_ZN2at4cuda9CUDAGraphC1Eb");

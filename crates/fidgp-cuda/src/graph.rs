@@ -27,6 +27,7 @@ unsafe extern "C" {
     fn fidgp_side_stream(device: i8, stream: *mut RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_set_stream(stream: RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_wait(waiting: RawStream, awaited: RawStream, message: *mut c_char, size: usize) -> c_int;
+    fn fidgp_memory_in_use(bytes: *mut usize, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_new(graph: *mut *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_begin(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_end(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
@@ -49,7 +50,7 @@ pub struct Graph(NonNull<c_void>);
 #[expect(unsafe_code, reason = "calls into libtorch's graph class; this crate is the place for them")]
 mod linux {
     use super::{CStr, Graph, GraphError, NonNull, RawStream, SideStream, c_char, c_int};
-    use super::{fidgp_current_stream, fidgp_set_stream, fidgp_side_stream, fidgp_wait};
+    use super::{fidgp_current_stream, fidgp_memory_in_use, fidgp_set_stream, fidgp_side_stream, fidgp_wait};
     use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
 
     /// Calls a function of the C face and takes its message when it fails.
@@ -125,6 +126,17 @@ mod linux {
         guarded(|message, size| unsafe { fidgp_set_stream(stream, message, size) })
     }
 
+    /// Bytes of the current device's memory that are taken, by whatever process.
+    ///
+    /// # Errors
+    /// When there is no CUDA.
+    pub fn memory_in_use() -> Result<usize, GraphError> {
+        let mut bytes = 0;
+        // SAFETY: the out pointer is valid.
+        guarded(|message, size| unsafe { fidgp_memory_in_use(&raw mut bytes, message, size) })?;
+        Ok(bytes)
+    }
+
     impl Graph {
         /// Records what `work` launches on the current stream, which must be a [`SideStream`]. Nothing is executed.
         ///
@@ -173,6 +185,11 @@ mod elsewhere {
 
     const NO_CUDA: &str = "CUDA graphs need Linux";
 
+    /// Fails: there is no CUDA here.
+    pub fn memory_in_use() -> Result<usize, GraphError> {
+        Err(GraphError(NO_CUDA.to_owned()))
+    }
+
     impl SideStream {
         /// Fails: there is no CUDA here.
         pub fn new(_device: usize) -> Result<Self, GraphError> {
@@ -206,6 +223,11 @@ mod elsewhere {
         }
     }
 }
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::memory_in_use;
+#[cfg(target_os = "linux")]
+pub use linux::memory_in_use;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

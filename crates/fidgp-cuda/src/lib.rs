@@ -31,7 +31,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-pub use graph::{Graph, GraphError, SideStream};
+pub use graph::{Graph, GraphError, SideStream, memory_in_use};
 pub use machine::{driver_version, linked_libtorch};
 
 /// What came of looking for libtorch's CUDA part.

@@ -43,6 +43,26 @@ pub struct Measured {
     pub largest_ms: f64,
 }
 
+/// What was measured of one config.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Benchmark {
+    /// Training step, prediction with new draws, prediction with draws kept; then the parts.
+    pub times: Vec<Measured>,
+    /// Memory that training takes: the highest resident set of the process less that at its start, or what libtorch has
+    /// reserved on the GPU.
+    pub train_bytes: Option<u64>,
+}
+
+/// Memory in use now: on the GPU by whoever uses it, on the CPU by this process, the highest so far.
+fn memory(device: Device) -> Option<u64> {
+    if device.is_cuda() {
+        return Some(fidgp_cuda::memory_in_use().ok()? as u64);
+    }
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let highest = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(highest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
 /// Repetitions in one sample on CUDA, which is waited for once.
 const CUDA_REPEATS: usize = 10;
 
@@ -53,13 +73,17 @@ const WARM_UP: usize = 5;
 ///
 /// # Errors
 /// When the config is not one of an image classifier, or does not fit the device.
-pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Vec<Measured>> {
+pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Benchmark> {
+    let _context = Tensor::zeros([1], (Kind::Float, options.device));
+    let before = memory(options.device);
     let bench = Bench::new(config, options)?;
-    let mut times = vec![bench.train()?, bench.predict(true)?, bench.predict(false)?];
+    let mut times = vec![bench.train()?];
+    let train_bytes = memory(options.device).zip(before).map(|(after, before)| after.saturating_sub(before));
+    times.extend([bench.predict(true)?, bench.predict(false)?]);
     if options.parts && !bench.model.network.inducing().is_empty() {
         times.extend([bench.factors()?, bench.draw(false)?, bench.draw(true)?, bench.network()?]);
     }
-    Ok(times)
+    Ok(Benchmark { times, train_bytes })
 }
 
 struct Bench<'a> {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use fidgp_lab::bench::{self, BenchOptions};
+use fidgp_lab::bench::{self, BenchOptions, Benchmark};
 use fidgp_lab::{LabError, config, device};
 
 use super::Outcome;
@@ -17,14 +17,18 @@ pub fn run(arguments: &Bench) -> Outcome {
         let config = config::read(path, &arguments.overrides)?;
         let (batch, draws) = (arguments.batch.get(), arguments.draws.get());
         let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: arguments.parts, device };
-        let times = bench::run(&config, &options)?;
+        let Benchmark { times, train_bytes } = bench::run(&config, &options)?;
         let _ = writeln!(table, "{} ({}), batch {batch}", config.name, config.method.name());
         for time in &times {
             let (what, median) = (&time.what, time.median_ms);
             let _ = writeln!(table, "  {what:<36} {median:>9.2} ms   {:.2} … {:.2}", time.least_ms, time.largest_ms);
         }
+        if let Some(bytes) = train_bytes {
+            let _ = writeln!(table, "  {:<36} {:>9.0} MiB", "memory of training", bytes as f64 / f64::from(1 << 20));
+        }
         all.push(serde_json::json!({
             "config": config.name, "method": config.method.name(), "batch": batch, "draws": draws, "times": times,
+            "train_bytes": train_bytes,
         }));
     }
     if arguments.json {
