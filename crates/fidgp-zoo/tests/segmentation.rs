@@ -117,7 +117,8 @@ fn names() {
             assert!(layers.iter().any(|layer| layer.name == *name), "{name}");
         }
     };
-    let fcn = ["backbone.conv1", "backbone.bn1", "backbone.layer4.2.conv3", "classifier.0", "classifier.1", "classifier.4"];
+    let fcn =
+        ["backbone.conv1", "backbone.bn1", "backbone.layer4.2.conv3", "classifier.0", "classifier.1", "classifier.4"];
     has(FcnConfig::default().geometry([64, 64]), &fcn);
     has(FcnConfig::default().geometry([64, 64]), &["aux_classifier.4", "backbone.layer3.0.downsample.0"]);
     let hrnet = [
