@@ -3,6 +3,10 @@
 //! Each draw's weights are made once and used for the whole data set, and what stands before the first Bayesian layer is
 //! computed once for all draws of a batch. What is kept of the outputs does not grow with K.
 
+mod segment;
+
+pub use segment::{Segmented, segment};
+
 use std::ops::Range;
 
 use tch::{Kind, Tensor};
@@ -83,6 +87,34 @@ impl<'a> Draws<'a> {
                         }
                         each(index, self.run(first..last, &shared, pass)?)?;
                     }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The same with weights drawn one after the other: memory does not grow with K. What no draw touches is computed
+    /// once and held for all batches.
+    ///
+    /// # Errors
+    /// When a batch does not fit the network.
+    pub fn one_by_one(&self, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+        let weights = self.network.inducing();
+        let (first, last) = (self.network.first_drawn_stage(), self.network.stages());
+        tch::no_grad(|| {
+            let before = |batch| self.run(0..first, batch, &mut Pass::plain(Mode::Eval));
+            let shared = batches.iter().map(before).collect::<Result<Vec<_>>>()?;
+            for k in 0..self.count {
+                let key = self.key.map(|key| key.at(k));
+                let mut pass = match key {
+                    Some(key) => Pass::draw_many(&weights, &self.factors, &[key])?.remove(0),
+                    None => Pass::mean(&weights, &self.factors, Mode::Eval)?,
+                };
+                for (index, shared) in shared.iter().enumerate() {
+                    if let Some(key) = key {
+                        pass.set_noise(key.at(self.first_batch + index as u64));
+                    }
+                    each(index, self.run(first..last, shared, &mut pass)?)?;
                 }
             }
             Ok(())
