@@ -15,6 +15,9 @@ const USUAL_BOUND: f64 = 6.0;
 /// Passes of MC dropout.
 const USUAL_MASKS: i64 = 5;
 
+/// Pictures in a batch of a segmentation's prediction.
+const USUAL_PICTURES: i64 = 4;
+
 /// `dotted.key=value` from the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
@@ -129,6 +132,13 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
             if let Value::Table(section) = section {
                 section.entry(key).or_insert(value);
             }
+        }
+    }
+    let set = table.get("data").and_then(|data| data.get("set")).and_then(Value::as_str);
+    if set == Some("segmentation") {
+        let section = table.entry("predict").or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(section) = section {
+            section.entry("batch_size").or_insert(Value::Integer(USUAL_PICTURES));
         }
     }
     let Some(Value::Table(inducing)) = table.get_mut("inducing") else { return };

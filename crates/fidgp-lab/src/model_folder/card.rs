@@ -35,7 +35,11 @@ const SHOWN: [(&str, &str); 17] = [
 pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> String {
     let config = &predictor.config;
     let images = config.data.has_images();
-    let task = if images { "image-classification" } else { "tabular-regression" };
+    let task = match (images, predictor.segments()) {
+        (true, true) => "image-segmentation",
+        (true, false) => "image-classification",
+        (false, _) => "tabular-regression",
+    };
     let (network, data, method) = (architecture(&config.network), config.data.name(), config.method.name());
     let example = if images { "picture.png" } else { "rows.csv" };
     let stored = if dtype == Dtype::F16 { "f16 (vectors in f32)" } else { "f32" };

@@ -58,8 +58,8 @@ pub fn segment(draws: &Draws, images: &Tensor, classes: i64, window: Option<[i64
             let log_p = log_p.log_softmax(1, Kind::Float);
             let p = log_p.exp();
             let entropy = (&p * &log_p).sum_dim_intlist(1, false, Kind::Float);
-            cut(&probs, places[index]).f_add_(&p)?;
-            cut(&aleatoric, places[index]).f_sub_(&entropy)?;
+            let _ = cut(&probs, places[index]).f_add_(&p)?;
+            let _ = cut(&aleatoric, places[index]).f_sub_(&entropy)?;
         }
         Ok(())
     })?;
