@@ -4,7 +4,7 @@ use fidgp::Key;
 use fidgp::flow::FlowConfig;
 use fidgp::layer::{Mode, Network, Pass};
 use fidgp::posterior::PosteriorConfig;
-use fidgp::predict::Draws;
+use fidgp::predict::{Draws, segment};
 use fidgp::weight::InducingConfig;
 use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::hrnet::OUR_FOUR_HRNET;
@@ -155,4 +155,54 @@ fn the_first_drawn_stage_is_that_of_the_first_bayesian_block() {
     assert_eq!(first(&OUR_FOUR_HRNET), 4);
     assert_eq!(first(&["stage4.*"]), 5);
     assert_eq!(first(&["last_layer.*"]), 6);
+}
+
+fn drawn_fcn(store: &VarStore, layers: &[&str]) -> fidgp_zoo::Fcn {
+    let config = FcnConfig { depth: Depth::D18, width: 4, outputs: 5, aux_outputs: 4, channels: 3 };
+    let inducing = InducingConfig { init_sd_u: 0.09, init_lamda: 0.02, ..small() };
+    config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(7)).unwrap()
+}
+
+/// Sums over draws that come one by one are those of all draws at once, whatever was computed before the first of them.
+#[test]
+fn streamed_is_stacked() {
+    let store = VarStore::new(Device::Cpu);
+    let network = drawn_fcn(&store, &["backbone.layer3.1.conv1", "backbone.layer4.1.conv2"]);
+    let x = Key::new(8).normal(&[2, 3, 40, 56], Kind::Float, Device::Cpu);
+    let (key, classes) = (Key::new(9), 4);
+    let found = segment(&Draws::new(&network, 3, key).unwrap(), &x, classes, None).unwrap();
+    let weights = network.inducing();
+    let factors = fidgp::layer::Factors::of(&weights, fidgp::linalg::Check::Now).unwrap();
+    let whole = |k: u64| {
+        let mut pass = Pass::draw(&weights, &factors, Mode::Eval, key.at(k)).unwrap();
+        let logits = network.forward(&x, &mut pass).unwrap().narrow(1, 0, classes);
+        logits.upsample_bilinear2d([40, 56], false, None, None).softmax(1, Kind::Float)
+    };
+    let all = tch::no_grad(|| Tensor::stack(&[whole(0), whole(1), whole(2)], 0)); // [K, N, classes, H, W]
+    let entropy = |p: &Tensor, axis: i64| -(p * p.log()).sum_dim_intlist(axis, false, Kind::Float);
+    let mean = all.mean_dim(0, false, Kind::Float);
+    let close = |a: &Tensor, b: &Tensor| (a - b).abs().max().double_value(&[]) < 1e-5;
+    assert!(close(&found.probs, &mean));
+    assert!(close(&found.total, &entropy(&mean, 1)));
+    assert!(close(&found.aleatoric, &entropy(&all, 2).mean_dim(0, false, Kind::Float)));
+    assert!(close(&found.epistemic, &(&found.total - &found.aleatoric)));
+    assert!(found.epistemic.max().double_value(&[]) > 1e-4, "draws differ");
+}
+
+/// A network without random weights has no epistemic uncertainty, however its windows disagree; a window as large as the
+/// image changes nothing.
+#[test]
+fn windows_are_not_draws() {
+    let store = VarStore::new(Device::Cpu);
+    let network = drawn_fcn(&store, &[]);
+    let x = Key::new(8).normal(&[1, 3, 64, 80], Kind::Float, Device::Cpu);
+    let draws = Draws::new(&network, 4, Key::new(9)).unwrap();
+    let whole = segment(&draws, &x, 5, None).unwrap();
+    let same = segment(&draws, &x, 5, Some([100, 80])).unwrap();
+    assert_eq!(whole.probs, same.probs);
+    let cut = segment(&draws, &x, 5, Some([40, 48])).unwrap();
+    assert!((cut.probs.sum_dim_intlist(1, false, Kind::Float) - 1.0).abs().max().double_value(&[]) < 1e-5);
+    assert!((&cut.probs - &whole.probs).abs().max().double_value(&[]) > 1e-6, "windows see less");
+    assert!(cut.epistemic.max().double_value(&[]) < 1e-5);
+    assert!(segment(&draws, &x, 6, None).unwrap_err().to_string().contains("at least 6"));
 }

@@ -118,6 +118,8 @@ fn leave_method(table: &mut Table, next: Option<Method>) {
 /// its section and its usual step or draws. With `--set method=…` a config of one method serves the others.
 fn fit_to_method(table: &mut Table, overridden: bool) {
     let method = table.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let set = table.get("data").and_then(|data| data.get("set")).and_then(Value::as_str);
+    let pixels = set == Some("segmentation");
     if let Some(method) = Method::named(&method) {
         if overridden && !method.is_inducing() {
             table.remove("inducing");
@@ -126,7 +128,8 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
         let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
         let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(USUAL_SHARPNESS)));
         let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
-        let bound = (method == Method::Sngp).then(|| usual("network", "spectral_norm", Value::Float(USUAL_BOUND)));
+        let bound =
+            (method == Method::Sngp && !pixels).then(|| usual("network", "spectral_norm", Value::Float(USUAL_BOUND)));
         for (section, key, value) in kind.into_iter().chain(step).chain(draws).chain(bound) {
             let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
             if let Value::Table(section) = section {
@@ -134,8 +137,7 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
             }
         }
     }
-    let set = table.get("data").and_then(|data| data.get("set")).and_then(Value::as_str);
-    if set == Some("segmentation") {
+    if pixels {
         let section = table.entry("predict").or_insert_with(|| Value::Table(Table::new()));
         if let Value::Table(section) = section {
             section.entry("batch_size").or_insert(Value::Integer(USUAL_PICTURES));

@@ -20,7 +20,7 @@ pub struct Segmented {
 
 /// Segments images with K draws (and the network's members, which count as draws). Outputs past the first `classes` are
 /// not used. Images larger than the window are covered by windows that overlap by a third; where several see a pixel,
-/// their probabilities are averaged.
+/// their probabilities are averaged within each draw, so that windows that disagree are not taken for draws that do.
 ///
 /// # Shapes
 /// `[N, C, H, W]` → fields of N images
@@ -39,35 +39,58 @@ pub fn segment(draws: &Draws, images: &Tensor, classes: i64, window: Option<[i64
     let (rows, cols) = (rows.min(height), cols.min(width));
     let cut = |tensor: &Tensor, (top, left): (i64, i64)| tensor.narrow(-2, top, rows).narrow(-1, left, cols);
     let batches: Vec<_> = places.iter().map(|&place| cut(images, place)).collect();
-    let options = (Kind::Float, images.device());
-    let mut probs = Tensor::zeros([n, classes, height, width], options);
-    let mut aleatoric = Tensor::zeros([n, height, width], options);
-    let mut seen = Tensor::zeros([height, width], options);
+    let members = draws.network.members();
+    let zeros = |shape: &[i64]| Tensor::zeros(shape, (Kind::Float, images.device()));
+    let seen = zeros(&[height, width]);
     for &place in &places {
         let _ = cut(&seen, place).g_add_scalar_(1.0);
     }
-    let members = draws.network.members();
-    let passes = (draws.count as i64 * members) as f64;
+    let mut sums = Sums { probs: zeros(&[n, classes, height, width]), entropy: zeros(&[n, height, width]), passes: 0 };
+    let mut canvas = zeros(&[n * members, classes, height, width]); // one draw, all windows
     draws.one_by_one(&batches, |index, logits| {
         let given = logits.size();
         if given.len() != 4 || given[0] != n * members || given[1] < classes {
             return Err(Error::shape("outputs", &given, format!("[{}, at least {classes}, h, w]", n * members)));
         }
-        for logits in logits.narrow(1, 0, classes).split(n, 0) {
-            let log_p = logits.to_kind(Kind::Float).f_upsample_bilinear2d([rows, cols], false, None, None)?;
-            let log_p = log_p.log_softmax(1, Kind::Float);
-            let p = log_p.exp();
-            let entropy = (&p * &log_p).sum_dim_intlist(1, false, Kind::Float);
-            let _ = cut(&probs, places[index]).f_add_(&p)?;
-            let _ = cut(&aleatoric, places[index]).f_sub_(&entropy)?;
+        let logits = logits.narrow(1, 0, classes).to_kind(Kind::Float);
+        let p = logits.f_upsample_bilinear2d([rows, cols], false, None, None)?.softmax(1, Kind::Float);
+        let _ = cut(&canvas, places[index]).f_add_(&p)?;
+        if index + 1 == places.len() {
+            canvas /= &seen;
+            sums.add(&canvas, n);
+            let _ = canvas.zero_();
         }
         Ok(())
     })?;
-    seen = seen * passes;
-    probs = probs / &seen;
-    aleatoric = aleatoric / &seen;
-    let total = -(&probs * probs.clamp_min(1e-38).log()).sum_dim_intlist(1, false, Kind::Float);
+    let Sums { probs, entropy, passes } = sums;
+    let (probs, aleatoric) = (probs / passes as f64, entropy / passes as f64);
+    let total = entropy_of(&probs);
     Ok(Segmented { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric })
+}
+
+/// What is kept of the draws.
+struct Sums {
+    /// `[N, classes, H, W]`
+    probs: Tensor,
+    /// `[N, H, W]`
+    entropy: Tensor,
+    passes: i64,
+}
+
+impl Sums {
+    /// Adds the members of one draw. `[members·N, classes, H, W]`
+    fn add(&mut self, probs: &Tensor, images: i64) {
+        for own in probs.split(images, 0) {
+            self.probs += &own;
+            self.entropy += entropy_of(&own);
+            self.passes += 1;
+        }
+    }
+}
+
+/// `−Σ_c p log p`. `[N, classes, H, W]` → `[N, H, W]`
+fn entropy_of(probs: &Tensor) -> Tensor {
+    -(probs * probs.clamp_min(1e-38).log()).sum_dim_intlist(1, false, Kind::Float)
 }
 
 /// Where windows begin along an axis: steps of two thirds of the window, the last one at the end.
