@@ -18,6 +18,7 @@ mod folder;
 pub mod idx;
 mod images;
 mod inspect;
+mod inspect_pairs;
 mod listing;
 mod mask;
 pub mod mat5;

@@ -56,6 +56,12 @@ fn segnets_layout() {
     assert_eq!(ids(&train, 0), [0, 10, VOID, 3, 4, 5]);
     assert_eq!(segmentation::segnet(root, Portion::Validation).unwrap().rows(), 1);
     assert_eq!(segmentation::segnet(root, Portion::Test).unwrap().rows(), 1);
+    let summary = fidgp_data::detect(root).unwrap();
+    assert!(summary.kind.contains("SegNet"), "{}", summary.kind);
+    let train = &summary.parts[0];
+    assert_eq!((train.rows, train.row_shape.as_slice()), (2, [3, 2, 3].as_slice()));
+    let count = |name: &str| train.classes.iter().find(|class| class.name == name).unwrap().rows;
+    assert_eq!((count("sky"), count("car"), count("void")), (2, 0, 2));
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub const MAPS_FOLDER: &str = "maps";
 
 /// Pixels between two panels.
 const GAP: i64 = 4;
+/// The epistemic scale ends here at the least, nats: below it there is only rounding to see.
+const LEAST_SCALE: f64 = 1e-4;
 /// Colours of doubt, none to most.
 const HEAT: [[f32; 3]; 5] =
     [[4.0, 4.0, 20.0], [70.0, 20.0, 110.0], [180.0, 50.0, 100.0], [245.0, 140.0, 40.0], [252.0, 250.0, 180.0]];
@@ -37,7 +39,7 @@ pub fn panels(picture: &Tensor, segmented: &Segmented, index: i64, mask: Option<
     let predicted = probs.argmax(0, false);
     let [total, aleatoric, epistemic] = [&segmented.total, &segmented.aleatoric, &segmented.epistemic].map(here);
     let most = (classes as f64).ln().max(1e-6);
-    let own = epistemic.max().double_value(&[]).max(1e-6);
+    let own = epistemic.max().double_value(&[]).max(LEAST_SCALE);
     let doubts = [heat(&(total / most)), heat(&(aleatoric / most)), heat(&(epistemic / own))];
     let coloured = coloured(&predicted, classes);
     let rows = match mask {
