@@ -158,7 +158,8 @@ impl Module {
             for (from, chain) in row.iter().enumerate() {
                 if let Some(chain) = chain {
                     let part = chain.forward(&after[from], pass)?;
-                    sum = sum + if from > to { enlarged(&part, &after[to])? } else { part };
+                    let part = if from > to { enlarged(&part, &after[to])? } else { part };
+                    sum = part + sum; // not in place: the branch itself is still needed
                 }
             }
             fused.push(sum.relu());

@@ -123,6 +123,8 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     let map = image::open(place.path("seen/a.png")).unwrap();
     assert_eq!((map.width(), map.height()), (5 * WIDTH + 16, HEIGHT));
 
+    place.fidgp(&["ood", "run", "--ood", "new", "--data", "data", "--device", "cpu"]).ends(2).says(&["segments"]);
+
     // as a model folder
     place.fidgp(&["export", "run", "--out", "model"]).ends(0);
     let said = place.fidgp(&["predict", "model", "new/a.png", "--device", "cpu", "--json"]).ends(0);

@@ -57,11 +57,10 @@ impl RunConfig {
         if let DataConfig::Segmentation(pairs) = &self.data {
             pairs.check()?;
         }
-        if matches!(self.data, DataConfig::Folder(_) | DataConfig::Segmentation(_)) {
-            if matches!(self.normalisation, Some(NormaliseConfig::Named(NamedNormalisation::Data))) {
-                let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
-                return Err(LabError::config("normalisation", why));
-            }
+        let on_disk = matches!(self.data, DataConfig::Folder(_) | DataConfig::Segmentation(_));
+        if on_disk && matches!(self.normalisation, Some(NormaliseConfig::Named(NamedNormalisation::Data))) {
+            let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
+            return Err(LabError::config("normalisation", why));
         }
         for (section, given) in [("start", self.start.is_some()), ("normalisation", self.normalisation.is_some())] {
             if given && !self.data.has_images() {

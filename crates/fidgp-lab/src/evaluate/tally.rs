@@ -237,7 +237,7 @@ mod tests {
         // true 0: 3 as 0, 1 as 2; true 1: 1 as 0, 1 as 1
         assert_eq!(confusion, Confusion::new(&[3, 0, 1, 1, 1, 0, 0, 0, 0], 3).unwrap());
         assert_eq!(confusion.mean_iou(), Some((3.0 / 5.0 + 1.0 / 2.0 + 0.0) / 3.0));
-        assert_eq!(confusion.mean_accuracy(), Some((0.75 + 0.5) / 2.0));
+        assert_eq!(confusion.mean_accuracy(), Some(f64::midpoint(0.75, 0.5)));
         let nll = -(0.7f64.ln() + 0.8f64.ln() + 0.3f64.ln() + 0.9f64.ln() + 0.5f64.ln() + 0.1f64.ln()) / 6.0;
         assert!((tally.means().unwrap()[0] - nll).abs() < 1e-9);
         let ece = tally.reliability().unwrap();
