@@ -19,10 +19,6 @@ pub fn run(arguments: &Ood) -> Outcome {
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
             let predictor = Predictor::open(model, device::choose(&arguments.device)?)?;
-            if predictor.segments() {
-                let why = "segments pictures; scores of whole pictures need a classifier";
-                return Err(LabError::config("MODEL", why));
-            }
             tch::set_num_threads(threads_for(&predictor.config) as i32);
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.data.as_deref(), &predictor.config)?;

@@ -123,7 +123,14 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     let map = image::open(place.path("seen/a.png")).unwrap();
     assert_eq!((map.width(), map.height()), (5 * WIDTH + 16, HEIGHT));
 
-    place.fidgp(&["ood", "run", "--ood", "new", "--data", "data", "--device", "cpu"]).ends(2).says(&["segments"]);
+    // whole pictures scored, with the controls of the bench
+    let ood =
+        ["ood", "run", "--ood", "night,blurred", "--data", "data", "--device", "cpu", "--draws", "0", "--out", "ood"];
+    let said = place.fidgp(&ood).ends(0);
+    assert!(said.out.contains("subspace") && said.out.contains("blurred"), "{}", said.out);
+    let document = json(&place.path("ood/ood.json"));
+    assert!(document["controls"].as_array().unwrap().iter().all(|control| control["passed"] == true));
+    assert!(!document["sets"][0]["trivial"].as_array().unwrap().is_empty(), "night is dark");
 
     // as a model folder
     place.fidgp(&["export", "run", "--out", "model"]).ends(0);

@@ -146,6 +146,19 @@ impl SegmentationConfig {
         Ok(PairSets { train: all.select(&spread)?, validation, test })
     }
 
+    /// The folder whose `train/` and `val/` (for SegNet's layout `test/`) hold the pictures; none where parts are not folders.
+    pub fn picture_folder(&self) -> Option<PathBuf> {
+        match self.layout {
+            Layout::Segnet => Some(self.path.clone()),
+            Layout::Camvid => None,
+            Layout::Cityscapes => Some(self.path.join("leftImg8bit")),
+            Layout::Masks => {
+                let folder = self.images.clone().unwrap_or_else(|| format!("images/{PORTION}"));
+                folder.strip_suffix(PORTION).map(|folder| self.path.join(folder))
+            }
+        }
+    }
+
     fn part(&self, root: &Path, portion: Portion) -> Result<PairSet> {
         let root = root.join(&self.path);
         Ok(match self.layout {

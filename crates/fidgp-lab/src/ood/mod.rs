@@ -7,6 +7,7 @@ pub mod observe;
 pub mod scorer;
 pub mod sets;
 
+mod altered;
 mod arrays;
 mod bench;
 mod table;

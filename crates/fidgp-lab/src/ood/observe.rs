@@ -14,7 +14,7 @@ use fidgp_zoo::baseline::activation::Head;
 use tch::{Device, Kind, Tensor};
 
 use crate::error::{LabError, Result};
-use crate::model::Model;
+use crate::model::{Likelihood, Model};
 use crate::predict::Predictor;
 
 /// Where the penultimate features are tapped.
@@ -118,7 +118,7 @@ impl<'a> ModelObserver<'a> {
     /// When the model is no classifier of images, or a covariance cannot be factorised.
     pub fn new(predictor: &'a Predictor, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
         let model = &predictor.model;
-        if predictor.view.is_none() || model.normalisation.is_none() {
+        if predictor.square_view().is_none() || model.normalisation.is_none() {
             return Err(LabError::config(
                 "MODEL",
                 "is a regression; out-of-distribution scores need a classifier of images",
@@ -176,6 +176,11 @@ impl<'a> ModelObserver<'a> {
     fn forward(&self, x: &Tensor, weights: &[Tensor], taps: Taps) -> Result<(Tensor, Pass)> {
         let mut pass = self.pass.with_weights(weights).with_taps(taps);
         let logits = self.model.network.forward(x, &mut pass)?;
+        // A picture's logits are the mean of its pixels'.
+        let logits = match &self.model.likelihood {
+            Likelihood::Pixels(pixels) => pooled(&logits.narrow(1, 0, pixels.classes)),
+            _ => logits,
+        };
         Ok((logits, pass))
     }
 
@@ -229,7 +234,7 @@ impl Observe for ModelObserver<'_> {
         tch::no_grad(|| {
             let mut seen = Observed {
                 logits: plain(&logits),
-                features: pass.taps.feature(FEATURES).map(plain),
+                features: pass.taps.feature(FEATURES).map(|features| plain(&pooled(features))),
                 draws: self.entropies(&x)?,
                 ..Observed::default()
             };
@@ -261,6 +266,15 @@ impl Inducing {
             None => input.detach().to_kind(Kind::Double),
         };
         Ok(log_unexplained(&self.factors, &x))
+    }
+}
+
+/// Mean over the positions of an image; vectors stay as they are. `[N, C, ..]` → `[N, C]`
+fn pooled(tensor: &Tensor) -> Tensor {
+    if tensor.dim() == 4 {
+        tensor.mean_dim([2_i64, 3].as_slice(), false, tensor.kind())
+    } else {
+        tensor.shallow_clone()
     }
 }
 
@@ -299,6 +313,9 @@ fn pooled_layers(model: &Model) -> Vec<String> {
 
 /// The last layer, if it is a linear one with a bias.
 fn head(model: &Model, drawn: &[(String, Tensor)]) -> Option<Head> {
+    if matches!(model.likelihood, Likelihood::Pixels(_)) {
+        return None;
+    }
     let slots = model.network.slots();
     match slots.last()? {
         fidgp::layer::Slot::Dense(dense) if dense.weight.dim() == 2 => {

@@ -12,6 +12,7 @@ use crate::config::DataConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate::pixels;
 use crate::maps::panels;
+use crate::source::View;
 
 /// What the model says about one picture, pixel by pixel summed up.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +44,17 @@ impl Predictor {
     /// Whether the model gives a class for every pixel.
     pub fn segments(&self) -> bool {
         matches!(self.config.data, DataConfig::Segmentation(_))
+    }
+
+    /// How pictures become inputs when whole pictures are scored: a segmentation sees a square as high as its crop.
+    pub fn square_view(&self) -> Option<View> {
+        match &self.config.data {
+            DataConfig::Segmentation(pairs) => {
+                let side = pairs.crop[0].min(pairs.crop[1]) as u32;
+                Some(View { channels: 3, resize: side, crop: side })
+            }
+            _ => self.view,
+        }
     }
 
     /// Segments a picture file with K draws.
