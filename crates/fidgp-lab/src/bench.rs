@@ -69,10 +69,10 @@ const CUDA_REPEATS: usize = 10;
 /// Repetitions before the first sample.
 const WARM_UP: usize = 5;
 
-/// Times of an image classifier on random images.
+/// Times of an image network on random images.
 ///
 /// # Errors
-/// When the config is not one of an image classifier, or does not fit the device.
+/// When the config is not one of an image network, or does not fit the device.
 pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Benchmark> {
     let _context = Tensor::zeros([1], (Kind::Float, options.device));
     let before = memory(options.device);
@@ -97,15 +97,21 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(config: &'a RunConfig, options: &'a BenchOptions) -> Result<Self> {
         let signature = Signature::expected(config, None)?;
-        let Signature::Classification { image: [c, h, w], classes, .. } = signature else {
-            return Err(LabError::config("data.set", "is a table; the bench measures image classifiers"));
+        let ([c, h, w], classes, labels) = match signature {
+            Signature::Classification { image, classes, .. } => (image, classes, vec![options.batch as i64]),
+            Signature::Segmentation { crop: [h, w], classes, .. } => {
+                ([3, h, w], classes, vec![options.batch as i64, h, w])
+            }
+            Signature::Regression { .. } => {
+                return Err(LabError::config("data.set", "is a table; the bench measures image networks"));
+            }
         };
         let model = Model::init(config, &signature, options.device)?;
         let key = Key::new(config.seed).fold("bench");
         let n = options.batch as i64;
         let x = key.fold("x").normal(&[n, h, w, c], Kind::Float, options.device).permute([0, 3, 1, 2]);
         let x = if options.device.is_cuda() { x } else { x.contiguous() };
-        let y = (key.fold("y").uniform(&[n], Kind::Float, options.device) * classes as f64).to_kind(Kind::Int64);
+        let y = (key.fold("y").uniform(&labels, Kind::Float, options.device) * classes as f64).to_kind(Kind::Int64);
         Ok(Self { config, options, model, x, y })
     }
 
@@ -145,7 +151,7 @@ impl<'a> Bench<'a> {
             number += 1;
             let mut sum: Option<Tensor> = None;
             runner.run(&self.x, number, &mut |logits| {
-                let probs = logits.softmax(-1, Kind::Float);
+                let probs = logits.softmax(1, Kind::Float);
                 sum = Some(sum.take().map_or_else(|| probs.shallow_clone(), |sum| sum + &probs));
                 Ok(())
             })?;

@@ -12,6 +12,7 @@ pub mod device;
 pub mod error;
 pub mod evaluate;
 pub mod experiment;
+pub mod maps;
 pub mod model;
 pub mod model_folder;
 pub mod ood;

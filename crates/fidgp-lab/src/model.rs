@@ -2,18 +2,18 @@
 
 use fidgp::Key;
 use fidgp::layer::Network;
-use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll};
+use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll, pixel_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::temperature::Tempered;
 pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::cost::{Cost, LayerCost};
-use fidgp_zoo::{LayerGeometry, LayerKind, MlpConfig, ResnetCifarConfig, ResnetConfig};
+use fidgp_zoo::{FcnConfig, HrnetConfig, LayerGeometry, LayerKind, MlpConfig, ResnetCifarConfig, ResnetConfig};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{BaselineConfig, DataConfig, LikelihoodConfig, NetworkConfig, RunConfig};
+use crate::config::{BaselineConfig, DataConfig, LikelihoodConfig, NetworkConfig, RunConfig, SegmentationConfig};
 use crate::error::{LabError, Result};
 use crate::predict::Replayed;
 
@@ -35,6 +35,15 @@ pub enum Signature {
         /// Number of classes.
         classes: i64,
         /// What images are normalised with.
+        statistics: ChannelStatistics,
+    },
+    /// Colour pictures of any size in, a class for every pixel out.
+    Segmentation {
+        /// Height and width of what training sees.
+        crop: [i64; 2],
+        /// Number of classes.
+        classes: i64,
+        /// What pictures are normalised with.
         statistics: ChannelStatistics,
     },
 }
@@ -73,6 +82,17 @@ impl Signature {
                 })?;
                 Ok(images([3, side, side], classes as i64))
             }
+            DataConfig::Segmentation(pairs) => Ok(Self::of_pairs(config, pairs)),
+        }
+    }
+
+    /// The signature of a network for pictures with masks.
+    pub fn of_pairs(config: &RunConfig, pairs: &SegmentationConfig) -> Self {
+        let given = config.normalisation.as_ref().and_then(crate::config::NormaliseConfig::statistics);
+        Self::Segmentation {
+            crop: pairs.crop,
+            classes: pairs.class_count() as i64,
+            statistics: given.unwrap_or_else(crate::config::imagenet),
         }
     }
 
@@ -81,6 +101,7 @@ impl Signature {
         match self {
             Self::Regression { .. } => [1, 1],
             Self::Classification { image, .. } => [image[1], image[2]],
+            Self::Segmentation { crop, .. } => *crop,
         }
     }
 }
@@ -114,17 +135,42 @@ pub enum Likelihood {
         /// Label smoothing in training.
         smoothing: f64,
     },
+    /// Logits of classes for every pixel.
+    Pixels(Pixels),
+}
+
+/// What the outputs of a segmentation network mean.
+#[derive(Debug)]
+pub struct Pixels {
+    /// Number of classes.
+    pub classes: i64,
+    /// Outputs of the head; those of the auxiliary head stand behind them in training.
+    outputs: i64,
+    /// Weight of the auxiliary head's loss.
+    aux_weight: f64,
+    /// How much a pixel of each class counts. `[classes]`
+    weights: Option<Tensor>,
+}
+
+impl Pixels {
+    /// Loss of the head, and of the auxiliary head where it has spoken. Scalar.
+    fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
+        let of = |first: i64| pixel_nll(&outputs.narrow(1, first, self.classes), targets, self.weights.as_ref());
+        if outputs.size()[1] > self.outputs { of(0) + of(self.outputs) * self.aux_weight } else { of(0) }
+    }
 }
 
 impl Likelihood {
     /// Mean negative log-likelihood of a batch; targets are repeated for each member of the network. Scalar.
     pub fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
         let members = outputs.size()[0] / targets.size()[0].max(1);
-        let repeated = if members > 1 { targets.repeat([members]) } else { targets.shallow_clone() };
+        let times: Vec<_> = std::iter::once(members).chain(targets.size().iter().skip(1).map(|_| 1)).collect();
+        let repeated = if members > 1 { targets.repeat(times) } else { targets.shallow_clone() };
         let targets = &repeated;
         match self {
             Self::Gaussian(gaussian) => gaussian.nll(outputs, targets),
             Self::Categorical { smoothing } => categorical_nll(outputs, targets, *smoothing),
+            Self::Pixels(pixels) => pixels.nll(outputs, targets),
         }
     }
 
@@ -132,7 +178,7 @@ impl Likelihood {
     pub fn curvature(&self, outputs: &Tensor) -> Tensor {
         match self {
             Self::Gaussian(gaussian) => gaussian.curvature(outputs),
-            Self::Categorical { .. } => categorical_curvature(outputs),
+            Self::Categorical { .. } | Self::Pixels(_) => categorical_curvature(outputs),
         }
     }
 }
@@ -189,17 +235,21 @@ impl Model {
     pub fn init(config: &RunConfig, signature: &Signature, device: Device) -> Result<Self> {
         let store = VarStore::new(device);
         let root = store.root();
-        let (likelihood, outputs) = likelihood(&root, config.likelihood, signature)?;
-        let normalisation = match signature {
-            Signature::Classification { statistics, image, .. } => {
-                let channels = image[0] as usize;
+        let (likelihood, outputs) = likelihood(&root, config, signature)?;
+        let images = match signature {
+            Signature::Classification { statistics, image, .. } => Some((statistics, image[0] as usize)),
+            Signature::Segmentation { statistics, .. } => Some((statistics, 3)),
+            Signature::Regression { .. } => None,
+        };
+        let normalisation = match images {
+            Some((statistics, channels)) => {
                 if statistics.mean.len() != channels {
                     let why = format!("has {} channels, the images have {channels}", statistics.mean.len());
                     return Err(LabError::config("normalisation", why));
                 }
                 Some(Normalisation::init(&(&root / "input"), statistics))
             }
-            Signature::Regression { .. } => None,
+            None => None,
         };
         let zoo = zoo_network(config, signature, outputs)?;
         let geometry = zoo.geometry(signature.input());
@@ -242,19 +292,40 @@ impl Model {
     }
 }
 
-fn likelihood(root: &Path, config: LikelihoodConfig, signature: &Signature) -> Result<(Likelihood, i64)> {
-    match (config, signature) {
+fn likelihood(root: &Path, config: &RunConfig, signature: &Signature) -> Result<(Likelihood, i64)> {
+    match (&config.likelihood, signature) {
         (LikelihoodConfig::Gaussian { noise }, Signature::Regression { .. }) => {
-            Ok((Likelihood::Gaussian(Gaussian::init(&(root / "likelihood"), noise)?), Gaussian::outputs(noise)))
+            Ok((Likelihood::Gaussian(Gaussian::init(&(root / "likelihood"), *noise)?), Gaussian::outputs(*noise)))
         }
         (LikelihoodConfig::Categorical { smoothing }, Signature::Classification { classes, .. }) => {
-            Ok((Likelihood::Categorical { smoothing }, *classes))
+            Ok((Likelihood::Categorical { smoothing: *smoothing }, *classes))
         }
-        (LikelihoodConfig::Gaussian { .. }, _) => {
-            Err(LabError::config("likelihood.kind", "= \"gaussian\" does not fit class labels; use \"categorical\""))
+        (LikelihoodConfig::Pixels { aux_weight, class_weights }, Signature::Segmentation { classes, .. }) => {
+            let outputs = match config.network {
+                NetworkConfig::Fcn { outputs: Some(outputs), .. } => outputs,
+                _ => *classes,
+            };
+            if outputs < *classes {
+                let why = format!("{outputs} is less than the {classes} classes of the data");
+                return Err(LabError::config("network.outputs", why));
+            }
+            let to =
+                |weights: &Vec<f64>| Tensor::from_slice(weights).to_kind(tch::Kind::Float).to_device(root.device());
+            let weights = class_weights.as_ref().map(to);
+            Ok((Likelihood::Pixels(Pixels { classes: *classes, outputs, aux_weight: *aux_weight, weights }), outputs))
         }
-        (LikelihoodConfig::Categorical { .. }, _) => {
-            Err(LabError::config("likelihood.kind", "= \"categorical\" does not fit a number; use \"gaussian\""))
+        (other, _) => {
+            let given = match other {
+                LikelihoodConfig::Gaussian { .. } => "gaussian",
+                LikelihoodConfig::Categorical { .. } => "categorical",
+                LikelihoodConfig::Pixels { .. } => "pixels",
+            };
+            let (what, fits) = match signature {
+                Signature::Regression { .. } => ("a number", "gaussian"),
+                Signature::Classification { .. } => ("class labels", "categorical"),
+                Signature::Segmentation { .. } => ("masks", "pixels"),
+            };
+            Err(LabError::config("likelihood.kind", format!("= \"{given}\" does not fit {what}; use \"{fits}\"")))
         }
     }
 }
@@ -302,6 +373,25 @@ fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Resul
             let config = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
             Ok(fidgp_zoo::NetworkConfig::ResnetCifar(config))
         }
+        (NetworkConfig::Fcn { depth, width, aux_outputs, .. }, Signature::Segmentation { classes, .. }) => {
+            let aux_outputs = aux_outputs.unwrap_or(outputs);
+            if aux_outputs != 0 && aux_outputs < *classes {
+                let why =
+                    format!("{aux_outputs} is less than the {classes} classes of the data; 0 is no auxiliary head");
+                return Err(LabError::config("network.aux_outputs", why));
+            }
+            let config = FcnConfig { depth: *depth, width: *width, outputs, aux_outputs, channels: 3 };
+            Ok(fidgp_zoo::NetworkConfig::Fcn(config))
+        }
+        (NetworkConfig::Hrnet { width }, Signature::Segmentation { .. }) => {
+            Ok(fidgp_zoo::NetworkConfig::Hrnet(HrnetConfig { width: *width, outputs, channels: 3 }))
+        }
+        (_, Signature::Segmentation { .. }) => {
+            Err(LabError::config("network.kind", "gives no class for every pixel; use \"fcn\" or \"hrnet\" for masks"))
+        }
+        (NetworkConfig::Fcn { .. } | NetworkConfig::Hrnet { .. }, _) => {
+            Err(LabError::config("network.kind", "is for data.set = \"segmentation\""))
+        }
         (NetworkConfig::Mlp { .. }, _) => {
             Err(LabError::config("network.kind", "= \"mlp\" takes tables; use \"resnet\" for images"))
         }
@@ -315,7 +405,7 @@ fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Resul
 /// When the config's parts do not fit each other.
 pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
     let signature = Signature::expected(config, None)?;
-    let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config.likelihood, &signature)?;
+    let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config, &signature)?;
     let geometry = zoo_network(config, &signature, outputs)?.geometry(signature.input());
     Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
 }

@@ -99,6 +99,39 @@ batch_size = 10
 optimiser = { kind = "sgd", learning_rate = 0.1 }
 "#;
 
+const PIXELS: &str = r#"
+name = "e"
+method = "deterministic"
+[data]
+set = "segmentation"
+layout = "masks"
+path = "shapes"
+crop = [32, 32]
+limit = 3
+images = "images/{part}"
+masks = "masks/{part}"
+classes = ["a", "b"]
+void = [255]
+[network]
+kind = "fcn"
+depth = 50
+outputs = 3
+aux_outputs = 0
+[start]
+weights = "resnet50.pth"
+backbone = true
+[likelihood]
+kind = "pixels"
+class_weights = [1.0, 2.0]
+[train]
+epochs = 2
+batch_size = 10
+optimiser = { kind = "sgd", learning_rate = 0.1 }
+schedule = { kind = "poly" }
+[predict]
+window = [64, 64]
+"#;
+
 /// Methods, flows and noises that the other configs do not have.
 const OTHERS: [&str; 14] = [
     "method=svgp + baseline.inducing_points=3",
@@ -152,7 +185,7 @@ fn is_in_guide(path: &str, key: &str) -> bool {
 
 #[test]
 fn every_key_is_in_the_guide() {
-    let tables = [REGRESSION, IMAGES, FOLDER, BOUNDED].map(|text| resolved(text, None)).into_iter();
+    let tables = [REGRESSION, IMAGES, FOLDER, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let missing: std::collections::BTreeSet<_> = tables
         .flat_map(|table| keys(&table, ""))
@@ -165,7 +198,7 @@ fn every_key_is_in_the_guide() {
 /// The other way round: a dotted key that the guide has is one that a config has.
 #[test]
 fn the_guide_has_no_key_too_many() {
-    let tables = [REGRESSION, IMAGES, FOLDER, BOUNDED].map(|text| resolved(text, None)).into_iter();
+    let tables = [REGRESSION, IMAGES, FOLDER, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let known: std::collections::BTreeSet<_> =
         tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();

@@ -51,7 +51,7 @@ fn assert_well_formed(markup: &str) {
 
 #[test]
 fn the_page_of_a_made_up_run() {
-    let html = html_of(&[Run { results: made_up::full(), epochs: made_up::epochs() }]);
+    let html = html_of(&[Run { results: made_up::full(), epochs: made_up::epochs(), maps: Vec::new() }]);
     assert!(!html.contains("<run>") && html.contains("made-up &lt;run&gt; &amp; &quot;friends&quot;"));
     let body = html.split("<body>").nth(1).expect("a body");
     insta::assert_snapshot!("page", without_drawings(body));
@@ -80,7 +80,11 @@ fn a_tempered_posterior_is_named_in_the_title() {
 fn several_runs_are_compared() {
     let run = |name: &str, seed, rmse| {
         let metrics = made_up::metrics(&[("reg/RMSE", rmse), ("reg/Coverage", 0.9)]);
-        Run { results: Results { seed, metrics, ..made_up::bare(name, "fidgp") }, epochs: made_up::epochs() }
+        Run {
+            results: Results { seed, metrics, ..made_up::bare(name, "fidgp") },
+            epochs: made_up::epochs(),
+            maps: Vec::new(),
+        }
     };
     let html = html_of(&[run("a", 1, 0.1), run("a", 2, 0.3), run("b", 1, 0.4), run("b", 2, 0.4)]);
     assert!(html.contains("<td class=\"number best\">0.1000</td>"), "the best run is bold");
@@ -115,7 +119,7 @@ fn a_run_that_diverged_still_has_a_report() {
     figure.train.y[0] = f64::INFINITY;
     let results = Results { figures: vec![Figure::Regression1d(figure)], ..made_up::bare("diverged", "fidgp") };
     let broken = EpochRecord { epoch: 6, loss: f64::NAN, kl_inducing: f64::INFINITY, ..EpochRecord::default() };
-    let html = html_of(&[Run { results, epochs: [made_up::epochs(), vec![broken]].concat() }]);
+    let html = html_of(&[Run { results, epochs: [made_up::epochs(), vec![broken]].concat(), maps: Vec::new() }]);
     assert!(html.contains("points are not finite numbers and are not drawn"));
     assert!(html.contains("<td class=\"number warn\">not finite</td>"));
 }

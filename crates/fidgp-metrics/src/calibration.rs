@@ -85,6 +85,26 @@ impl ReliabilityTable {
         Ok(Self { bins: (0..bins).map(|b| ReliabilityBin::empty(edge(b), edge(b + 1))).collect() })
     }
 
+    /// Adds sums that were made elsewhere, bin by bin: of pixels, which are too many to be handed over one by one.
+    ///
+    /// # Shapes
+    /// each `[bins]`
+    ///
+    /// # Errors
+    /// When a length differs, or a number is not finite.
+    pub fn add_sums(&mut self, counts: &[f64], correct: &[f64], confidence: &[f64]) -> Result<()> {
+        for (what, values) in [("counts", counts), ("correct", correct), ("confidence", confidence)] {
+            check::length(what, values, self.bins.len())?;
+            check::finite(what, values)?;
+        }
+        for (b, bin) in self.bins.iter_mut().enumerate() {
+            bin.count += counts[b] as usize;
+            bin.correct += correct[b] as usize;
+            bin.confidence_sum += confidence[b];
+        }
+        Ok(())
+    }
+
     /// Adds a batch to the table; the edges stay as they are.
     pub fn extend(&mut self, predictions: &Predictions) {
         let last = self.bins.len().saturating_sub(1);

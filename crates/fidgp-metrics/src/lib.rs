@@ -17,12 +17,16 @@
 //! # Ok::<(), fidgp_metrics::MetricError>(())
 //! ```
 
+/// Risk against coverage of more predictions than can be sorted.
+pub mod binned_risk;
 /// Seeded resampling: [`Bootstrap`] settings and percentile [`Interval`]s.
 pub mod bootstrap;
 /// ECE, adaptive ECE and the table behind a reliability diagram.
 pub mod calibration;
 /// Accuracy, NLL, Brier score, entropy of class probabilities.
 pub mod classification;
+/// Overlap of segmentations: IoU, accuracies.
+pub mod confusion;
 /// The one error type, each variant with advice.
 pub mod error;
 /// Equal-weight Gaussian mixtures (K weight draws): NLL, CRPS, coverage.
@@ -46,9 +50,11 @@ pub mod uncertainty;
 
 mod check;
 
+pub use binned_risk::BinnedRisk;
 pub use bootstrap::{Bootstrap, Interval};
 pub use calibration::{Ece, ReliabilityBin, ReliabilityTable};
 pub use classification::{Predictions, argmax, entropy};
+pub use confusion::Confusion;
 pub use error::{MetricError, Result};
 pub use mixture::{MixtureForecast, Noise};
 pub use ranking::OodScores;

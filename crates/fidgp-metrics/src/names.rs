@@ -38,6 +38,20 @@ pub const OOD_FPR95_ID_KEPT: &str = "ood/FPR95_ID_KEPT";
 pub const ENS_MI: &str = "test/ens_MI";
 /// Mean entropy over draws: the aleatoric part, nats.
 pub const ENS_ENTROPY: &str = "test/ens_Entropy";
+/// Mean intersection over union of the classes, fraction.
+pub const SEG_MIOU: &str = "seg/mIoU";
+/// Mean of the classes' pixel accuracies, fraction.
+pub const SEG_MEAN_ACC: &str = "seg/mAcc";
+/// Accuracy of all pixels, fraction.
+pub const SEG_PIXEL_ACC: &str = "seg/pixAcc";
+/// Negative log-likelihood of a pixel's class, nats.
+pub const SEG_NLL: &str = "seg/NLL";
+/// Brier score of a pixel, summed over classes.
+pub const SEG_BRIER: &str = "seg/Brier";
+/// Total uncertainty at object boundaries over that inside objects.
+pub const SEG_BOUNDARY_RATIO: &str = "seg/BoundaryRatio";
+/// The same of the epistemic part.
+pub const SEG_BOUNDARY_RATIO_EPISTEMIC: &str = "seg/BoundaryRatio_epistemic";
 /// Root mean squared error, target units.
 pub const REG_RMSE: &str = "reg/RMSE";
 /// Mean absolute error, target units.
@@ -52,7 +66,7 @@ pub const REG_COVERAGE: &str = "reg/Coverage";
 pub const REG_WIDTH: &str = "reg/Width";
 
 /// Every name above, in the order a report prints them.
-pub const ALL: [&str; 25] = [
+pub const ALL: [&str; 32] = [
     CLS_ACC,
     CLS_NLL,
     CLS_NLL_PER_DRAW,
@@ -72,6 +86,13 @@ pub const ALL: [&str; 25] = [
     OOD_FPR95_ID_KEPT,
     ENS_MI,
     ENS_ENTROPY,
+    SEG_MIOU,
+    SEG_MEAN_ACC,
+    SEG_PIXEL_ACC,
+    SEG_NLL,
+    SEG_BRIER,
+    SEG_BOUNDARY_RATIO,
+    SEG_BOUNDARY_RATIO_EPISTEMIC,
     REG_RMSE,
     REG_MAE,
     REG_NLL,

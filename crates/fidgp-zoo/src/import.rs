@@ -15,6 +15,9 @@ const PREFIXES: [&str; 5] = ["module.", "model.", "state_dict.", "net.", "_orig_
 /// Parts of names that mean the same: (elsewhere, here). `fc` and `linear` go both ways.
 const ALIASES: [(&str, &str); 3] = [("shortcut.", "downsample."), ("linear.", "fc."), ("fc.", "linear.")];
 
+/// Where segmentation networks keep a classifier's layers.
+const BACKBONE: &str = "backbone.";
+
 /// How much of the network a file must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportMode {
@@ -22,6 +25,8 @@ pub enum ImportMode {
     Whole,
     /// What fits is taken; tensors that are missing or have another shape (a head for other classes) keep their values.
     Partial,
+    /// Every tensor of the backbone: a classifier's file, for a network with another head.
+    Backbone,
 }
 
 /// Reads a file and writes its tensors into the store.
@@ -38,9 +43,16 @@ pub fn import(store: &VarStore, path: &Path, mode: ImportMode) -> Result<ImportR
 /// [`Error::Import`] with the whole report when they do not fit; then nothing is changed.
 pub fn import_tensors(store: &VarStore, tensors: Vec<(String, Tensor)>, mode: ImportMode) -> Result<ImportReport> {
     let variables: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
-    let (report, values) = assign(&variables, tensors);
-    let unfit = !report.missing.is_empty() || !report.shape_mismatch.is_empty();
-    if (unfit && mode == ImportMode::Whole) || report.found() == 0 {
+    let (mut report, values) = assign(&variables, tensors);
+    let concerns = |name: &str| match mode {
+        ImportMode::Whole => true,
+        ImportMode::Partial => false,
+        ImportMode::Backbone => name.starts_with(BACKBONE),
+    };
+    let mismatched = report.shape_mismatch.iter().map(|mismatch| &mismatch.name);
+    let unfit = report.missing.iter().chain(mismatched).any(|name| concerns(name));
+    if unfit || report.found() == 0 {
+        report.missing.retain(|name| concerns(name) || mode == ImportMode::Partial);
         return Err(Error::Import(Box::new(report)));
     }
     tch::no_grad(|| {
@@ -91,7 +103,8 @@ fn place(name: &str, variables: &BTreeMap<String, Tensor>) -> Option<String> {
         let direct = variables.contains_key(bare).then(|| bare.to_owned());
         let alias =
             || ALIASES.iter().map(|(from, to)| bare.replace(from, to)).find(|name| variables.contains_key(name));
-        if let Some(found) = direct.or_else(alias) {
+        let within = || Some(format!("{BACKBONE}{bare}")).filter(|name| variables.contains_key(name));
+        if let Some(found) = direct.or_else(alias).or_else(within) {
             return Some(found);
         }
         bare = PREFIXES.iter().find_map(|prefix| bare.strip_prefix(prefix))?;

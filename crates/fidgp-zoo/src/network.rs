@@ -5,7 +5,7 @@ use fidgp::layer::Network;
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 
-use crate::{LayerGeometry, LayerPlan, MlpConfig, ResnetCifarConfig, ResnetConfig, Result};
+use crate::{FcnConfig, HrnetConfig, LayerGeometry, LayerPlan, MlpConfig, ResnetCifarConfig, ResnetConfig, Result};
 
 /// A network and its sizes: `{ kind = "resnet", depth = 18, stem = "cifar", classes = 100 }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,10 @@ pub enum NetworkConfig {
     Resnet(ResnetConfig),
     /// ResNet-20/56 for CIFAR.
     ResnetCifar(ResnetCifarConfig),
+    /// A fully convolutional network on a dilated ResNet, for segmentation.
+    Fcn(FcnConfig),
+    /// HRNetV2, for segmentation.
+    Hrnet(HrnetConfig),
 }
 
 impl NetworkConfig {
@@ -29,6 +33,8 @@ impl NetworkConfig {
             Self::Mlp(config) => Box::new(config.init(path, plan, key)?),
             Self::Resnet(config) => Box::new(config.init(path, plan, key)?),
             Self::ResnetCifar(config) => Box::new(config.init(path, plan, key)?),
+            Self::Fcn(config) => Box::new(config.init(path, plan, key)?),
+            Self::Hrnet(config) => Box::new(config.init(path, plan, key)?),
         })
     }
 
@@ -38,6 +44,8 @@ impl NetworkConfig {
             Self::Mlp(config) => config.geometry(),
             Self::Resnet(config) => config.geometry(input),
             Self::ResnetCifar(config) => config.geometry(input),
+            Self::Fcn(config) => config.geometry(input),
+            Self::Hrnet(config) => config.geometry(input),
         }
     }
 
@@ -47,6 +55,8 @@ impl NetworkConfig {
             Self::Mlp(_) => [1, 1],
             Self::Resnet(config) if config.stem == crate::Stem::Imagenet => [224, 224],
             Self::Resnet(_) | Self::ResnetCifar(_) => [32, 32],
+            Self::Fcn(_) => [320, 320],
+            Self::Hrnet(_) => [512, 1024],
         }
     }
 
@@ -56,6 +66,8 @@ impl NetworkConfig {
             Self::Mlp(config) => config.outputs,
             Self::Resnet(config) => config.classes,
             Self::ResnetCifar(config) => config.classes,
+            Self::Fcn(config) => config.outputs,
+            Self::Hrnet(config) => config.outputs,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition (2016). ResNet-18/34/50, named as in torchvision.
 
 use fidgp::Key;
-use fidgp::layer::{Conv2dConfig, Linear, Network, Pass, Slot};
+use fidgp::layer::{Linear, Network, Pass, Slot};
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 use tch::nn::Path;
 
 use crate::parts::Parts;
-use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, push_normed};
+use crate::resnet_trunk::{Trunk, TrunkConfig};
 use crate::{Error, LayerGeometry, LayerPlan, Result};
 
 /// How the image enters the network.
@@ -96,58 +96,24 @@ impl ResnetConfig {
         self.check()?;
         plan.check(&self.geometry([32, 32]))?;
         let parts = Parts::new(path, plan, key);
-        let blocks = self.blocks().map(|(name, block)| block.init(&parts.sub(&name)));
-        Ok(Resnet {
-            stem: (parts.conv("conv1", self.stem_conv())?, parts.batch_norm("bn1", self.width)),
-            pool: self.stem == Stem::Imagenet,
-            blocks: blocks.collect::<Result<_>>()?,
-            fc: parts.linear("fc", self.features(), self.classes)?,
-        })
+        Ok(Resnet { trunk: self.trunk().init(&parts)?, fc: parts.linear("fc", self.features(), self.classes)? })
     }
 
     /// Its layers, for images of the given height and width.
     pub fn geometry(&self, input: [i64; 2]) -> Vec<LayerGeometry> {
-        let mut layers = Vec::new();
-        push_normed(&mut layers, ("conv1".into(), "bn1".into()), self.stem_conv(), input);
-        let mut size = layers[0].output;
-        if self.stem == Stem::Imagenet {
-            size = size.map(|side| (side - 1) / 2 + 1);
-        }
-        for (name, block) in self.blocks() {
-            layers.extend(block.geometry(&name, size));
-            size = size.map(|side| (side - 1) / block.stride + 1);
-        }
+        let (mut layers, _) = self.trunk().geometry("", input);
         layers.push(LayerGeometry::linear("fc", self.features(), self.classes));
         layers
     }
 
     /// Width of the penultimate features.
     pub fn features(&self) -> i64 {
-        self.width * if self.depth == Depth::D50 { 32 } else { 8 }
+        self.trunk().features(3)
     }
 
-    fn stem_conv(&self) -> Conv2dConfig {
-        match self.stem {
-            Stem::Cifar => Conv2dConfig::same(self.channels, self.width, 3),
-            Stem::Imagenet => Conv2dConfig::same(self.channels, self.width, 7).stride(2),
-        }
-    }
-
-    /// Name and sizes of every block.
-    fn blocks(&self) -> impl Iterator<Item = (String, BlockConfig)> {
-        let counts = match self.depth {
-            Depth::D18 => [2; 4],
-            Depth::D34 | Depth::D50 => [3, 4, 6, 3],
-        };
-        let bottleneck = self.depth == Depth::D50;
-        let places = (0..4).flat_map(move |stage| (0..counts[stage]).map(move |index| (stage, index)));
-        let (mut inputs, base) = (self.width, self.width);
-        places.map(move |(stage, index)| {
-            let stride = if stage > 0 && index == 0 { 2 } else { 1 };
-            let block = BlockConfig { inputs, width: base << stage, stride, bottleneck };
-            inputs = block.outputs();
-            (format!("layer{}.{index}", stage + 1), block)
-        })
+    fn trunk(&self) -> TrunkConfig {
+        let Self { depth, stem, channels, width, .. } = *self;
+        TrunkConfig { depth, stem, channels, width, dilated: [false; 3] }
     }
 
     fn check(&self) -> Result<()> {
@@ -163,9 +129,7 @@ impl ResnetConfig {
 /// A residual network.
 #[derive(Debug)]
 pub struct Resnet {
-    stem: NormedConv,
-    pool: bool,
-    blocks: Vec<Block>,
+    trunk: Trunk,
     fc: Linear,
 }
 
@@ -180,16 +144,12 @@ impl Network for Resnet {
 
     /// The stem, each block, and the head.
     fn stages(&self) -> usize {
-        self.blocks.len() + 2
+        self.trunk.stages() + 1
     }
 
     fn stage(&self, index: usize, h: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        if index == 0 {
-            let h = forward_normed(&self.stem, h, pass)?.relu();
-            return Ok(if self.pool { h.max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false) } else { h });
-        }
-        if let Some(block) = self.blocks.get(index - 1) {
-            return block.forward(h, pass);
+        if let Some(h) = self.trunk.stage(index, h, pass) {
+            return h;
         }
         let h = h.mean_dim([2i64, 3].as_slice(), false, h.kind());
         pass.tap("features", &h);
@@ -197,15 +157,10 @@ impl Network for Resnet {
     }
 
     fn first_drawn_stage(&self) -> usize {
-        if self.stem.0.slot.is_random() {
-            return 0;
-        }
-        let drawn = |block: &Block| block.slots().into_iter().any(Slot::is_random);
-        1 + self.blocks.iter().position(drawn).unwrap_or(self.blocks.len())
+        self.trunk.first_drawn_stage()
     }
 
     fn slots(&self) -> Vec<&Slot> {
-        let blocks = self.blocks.iter().flat_map(Block::slots);
-        std::iter::once(&self.stem.0.slot).chain(blocks).chain([&self.fc.slot]).collect()
+        self.trunk.slots().chain([&self.fc.slot]).collect()
     }
 }

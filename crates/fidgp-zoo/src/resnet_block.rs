@@ -15,6 +15,8 @@ pub(crate) struct BlockConfig {
     pub width: i64,
     /// Stride of the block.
     pub stride: i64,
+    /// Dilation of the 3×3 convolutions.
+    pub dilation: i64,
     /// Whether it is a 1×1-3×3-1×1 bottleneck with four times the width at its end.
     pub bottleneck: bool,
 }
@@ -27,12 +29,13 @@ impl BlockConfig {
 
     /// The convolutions of the residual branch, in order.
     fn branch(&self) -> Vec<Conv2dConfig> {
-        let Self { inputs, width, stride, .. } = *self;
+        let Self { inputs, width, stride, dilation, .. } = *self;
+        let wide = |inputs: i64| Conv2dConfig::same(inputs, width, 3).dilation(dilation);
         if self.bottleneck {
-            let middle = Conv2dConfig::same(width, width, 3).stride(stride);
+            let middle = wide(width).stride(stride);
             vec![Conv2dConfig::same(inputs, width, 1), middle, Conv2dConfig::same(width, self.outputs(), 1)]
         } else {
-            vec![Conv2dConfig::same(inputs, width, 3).stride(stride), Conv2dConfig::same(width, width, 3)]
+            vec![wide(inputs).stride(stride), wide(width)]
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fidgp::Key;
-use fidgp_zoo::{Error, ImportMode, LayerPlan, MlpConfig, ResnetConfig, import, import_tensors, weights};
+use fidgp_zoo::{Error, FcnConfig, ImportMode, LayerPlan, MlpConfig, ResnetConfig, import, import_tensors, weights};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -129,4 +129,29 @@ fn a_network_comes_back_from_safetensors_under_other_common_names() {
     assert_eq!(report.found(), stores[0].variables().len());
     let copied = stores[1].variables();
     assert!(stores[0].variables().iter().all(|(name, value)| copied[name] == *value));
+}
+
+/// A classifier's file, under torchvision's names, for the backbone of a segmentation network.
+#[test]
+fn a_classifier_becomes_a_backbone() {
+    let classifier = VarStore::new(Device::Cpu);
+    let config = ResnetConfig { width: 4, classes: 7, ..ResnetConfig::imagenet() };
+    config.init(&classifier.root(), &LayerPlan::dense(), Key::new(3)).unwrap();
+    let segmenter = VarStore::new(Device::Cpu);
+    let config = FcnConfig { depth: config.depth, width: 4, outputs: 3, aux_outputs: 3, channels: 3 };
+    config.init(&segmenter.root(), &LayerPlan::dense(), Key::new(4)).unwrap();
+    let tensors = || classifier.variables().into_iter().map(|(name, tensor)| (format!("module.{name}"), tensor));
+    let report = import_tensors(&segmenter, tensors().collect(), ImportMode::Backbone).unwrap();
+    let mut unexpected = report.unexpected.clone();
+    unexpected.sort();
+    assert_eq!(unexpected, ["module.fc.bias", "module.fc.weight"]);
+    let variables = segmenter.variables();
+    for (name, tensor) in classifier.variables().iter().filter(|(name, _)| !name.starts_with("fc.")) {
+        assert_eq!(variables[&format!("backbone.{name}")], *tensor, "{name}");
+    }
+    assert!(report.missing.iter().all(|name| name.contains("classifier.")), "{:?}", report.missing);
+    // one tensor of the backbone is missing: nothing is taken
+    let cut: Vec<_> = tensors().filter(|(name, _)| name != "module.layer2.0.conv1.weight").collect();
+    let error = import_tensors(&segmenter, cut, ImportMode::Backbone).unwrap_err().to_string();
+    assert!(error.contains("backbone.layer2.0.conv1.weight"), "{error}");
 }

@@ -119,6 +119,26 @@ pub fn categorical_curvature(logits: &Tensor) -> Tensor {
     p.sum_dim_intlist(0, false, p.kind()).diag(0) - p.mt().matmul(&p)
 }
 
+/// The label of pixels that have no class: they count nowhere.
+pub const VOID: i64 = 255;
+
+/// Mean cross-entropy over the pixels that have a class, logits enlarged to the labels' size (bilinear); with weights, each
+/// pixel counts as much as its class. 0 where no pixel has a class.
+///
+/// # Shapes
+/// `[N, classes, h, w]`, `[N, H, W]`, weights `[classes]` → scalar
+pub fn pixel_nll(logits: &Tensor, labels: &Tensor, weights: Option<&Tensor>) -> Tensor {
+    let (classes, size) = (logits.size()[1], labels.size());
+    let logits = logits.to_kind(Kind::Float).upsample_bilinear2d([size[1], size[2]], false, None, None);
+    let sum = logits.cross_entropy_loss(labels, weights, Reduction::Sum, VOID, 0.0);
+    let counts = labels.ne(VOID).to_kind(Kind::Float);
+    let mass = match weights {
+        Some(weights) => counts * weights.index_select(0, &labels.clamp(0, classes - 1).flatten(0, -1)).view_as(labels),
+        None => counts,
+    };
+    sum / mass.sum(Kind::Float).clamp_min(f64::from(f32::MIN_POSITIVE))
+}
+
 /// β, the weight of the KL, over a training: 0 for `ml_epochs`, then linear to `weight` over `annealing_epochs`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -247,6 +267,20 @@ mod tests {
         let loss = negative_elbo(&scalar(1.0), Some(&kl), &scalar(0.5), DatasetSize::new(100).unwrap());
         assert!((loss.double_value(&[]) - 1.25).abs() < 1e-12);
         assert!(DatasetSize::new(0).is_err());
+    }
+
+    #[test]
+    fn pixels_without_a_class_do_not_count() {
+        let logits = Tensor::from_slice(&[2f32, 0.0, 1.0, 0.0, 1.0, 5.0]).view([1, 2, 1, 3]); // classes × pixels
+        let labels = Tensor::from_slice(&[0i64, 1, VOID]).view([1, 1, 3]);
+        let own = |a: f64, b: f64| (1.0 + (b - a).exp()).ln(); // −log softmax
+        let (first, second) = (own(2.0, 0.0), own(1.0, 0.0));
+        let value = |weights: Option<&Tensor>| pixel_nll(&logits, &labels, weights).double_value(&[]);
+        assert!((value(None) - f64::midpoint(first, second)).abs() < 1e-6);
+        let weights = Tensor::from_slice(&[3f32, 1.0]);
+        assert!((value(Some(&weights)) - (3.0 * first + second) / 4.0).abs() < 1e-6);
+        let void = labels.full_like(VOID);
+        assert!(pixel_nll(&logits, &void, Some(&weights)).double_value(&[]).abs() < 1e-12);
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //! Each draw's weights are made once and used for the whole data set, and what stands before the first Bayesian layer is
 //! computed once for all draws of a batch. What is kept of the outputs does not grow with K.
 
+mod segment;
+
+pub use segment::{Segmented, segment};
+
 use std::ops::Range;
 
 use tch::{Kind, Tensor};
@@ -83,6 +87,24 @@ impl<'a> Draws<'a> {
         self.outputs_of(0..self.count, batches, each)
     }
 
+    /// The same with weights drawn one after the other: memory does not grow with K. What no draw touches is computed
+    /// once and held for all batches.
+    ///
+    /// # Errors
+    /// When a batch does not fit the network.
+    pub fn one_by_one(&self, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+        let before = |batch| before_draws(self.network, batch, self.compute);
+        let shared = batches.iter().map(before).collect::<Result<Vec<_>>>()?;
+        for k in 0..self.count {
+            let mut passes = self.passes(k..k + 1)?;
+            for (index, shared) in shared.iter().enumerate() {
+                passes.set_noise(self.first_batch + index as u64);
+                passes.outputs_from(shared, &mut |outputs| each(index, outputs))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The same of some of the draws.
     fn outputs_of(
         &self,
@@ -101,6 +123,17 @@ impl<'a> Draws<'a> {
         }
         Ok(())
     }
+}
+
+/// What a batch becomes before the first stage that is drawn.
+fn before_draws(network: &dyn Network, batch: &Tensor, compute: Option<Kind>) -> Result<Tensor> {
+    let mut pass = Pass::plain(Mode::Eval).computing_in(compute);
+    tch::no_grad(|| run_stages(network, 0..network.first_drawn_stage(), batch, &mut pass))
+}
+
+/// Some stages of the forward pass.
+fn run_stages(network: &dyn Network, mut stages: Range<usize>, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+    stages.try_fold(x.shallow_clone(), |h, stage| network.stage(stage, &h, pass))
 }
 
 /// Makes a runner of drawn networks.
@@ -149,15 +182,23 @@ impl<'a> Passes<'a> {
     /// # Errors
     /// When the batch does not fit the network.
     pub fn outputs(&mut self, batch: &Tensor, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
-        let (first, last) = (self.network.first_drawn_stage(), self.network.stages());
-        let network = self.network;
-        let run = |mut stages: Range<usize>, x: &Tensor, pass: &mut Pass| {
-            stages.try_fold(x.shallow_clone(), |h, stage| network.stage(stage, &h, pass))
-        };
+        let shared = before_draws(self.network, batch, self.compute)?;
+        self.outputs_from(&shared, each)
+    }
+
+    /// The same from where the draws begin to differ.
+    fn outputs_from(&mut self, shared: &Tensor, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
+        let drawn = self.network.first_drawn_stage()..self.network.stages();
         tch::no_grad(|| {
-            let shared = run(0..first, batch, &mut Pass::plain(Mode::Eval).computing_in(self.compute))?;
-            self.passes.iter_mut().try_for_each(|pass| each(run(first..last, &shared, pass)?))
+            self.passes.iter_mut().try_for_each(|pass| each(run_stages(self.network, drawn.clone(), shared, pass)?))
         })
+    }
+
+    /// Noise on outputs of the batch with this number.
+    fn set_noise(&mut self, number: u64) {
+        for (pass, key) in self.passes.iter_mut().zip(self.keys.iter().flatten()) {
+            pass.set_noise(key.at(number));
+        }
     }
 
     /// Overwrites the weights with those of other draws, tensor by tensor.
@@ -169,9 +210,7 @@ impl<'a> Passes<'a> {
 
 impl<'a> Runner<'a> for Passes<'a> {
     fn run(&mut self, batch: &Tensor, number: u64, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
-        for (pass, key) in self.passes.iter_mut().zip(self.keys.iter().flatten()) {
-            pass.set_noise(key.at(number));
-        }
+        self.set_noise(number);
         self.outputs(batch, each)
     }
 

@@ -15,7 +15,7 @@ use crate::args::Compare;
 use crate::progress::{EpochBar, SplitBar};
 
 /// What the table on the terminal shows, where it was measured; the page shows all.
-const SHOWN: [&str; 5] = ["cls/Acc", "cls/NLL", "cal/ECE", "reg/RMSE", "reg/NLL"];
+const SHOWN: [&str; 7] = ["cls/Acc", "cls/NLL", "seg/mIoU", "seg/NLL", "cal/ECE", "reg/RMSE", "reg/NLL"];
 
 /// Scores out of distribution on the terminal, where there are any.
 const OOD_SHOWN: [&str; 4] = ["msp", "energy", "mutual-information", "ddu"];

@@ -12,6 +12,7 @@ pub mod eval;
 pub mod export;
 pub mod ood;
 pub mod predict;
+mod predict_pixels;
 pub mod report;
 pub mod train;
 pub mod verify;

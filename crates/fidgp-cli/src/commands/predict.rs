@@ -13,7 +13,7 @@ use super::train::threads_for;
 use crate::args::Predict;
 
 /// A file and why nothing can be said about it.
-type Failed = (PathBuf, LabError);
+pub(super) type Failed = (PathBuf, LabError);
 
 pub fn run(arguments: &Predict) -> Outcome {
     let predictor = Predictor::open(&arguments.model, device::choose(&arguments.device)?)?;
@@ -22,7 +22,9 @@ pub fn run(arguments: &Predict) -> Outcome {
     if draws == 0 {
         return Err(LabError::config("--draws", "0 must be at least 1; 8 is usual"));
     }
-    let (said, failed) = if predictor.view.is_some() {
+    let (said, failed) = if predictor.segments() {
+        super::predict_pixels::run(&predictor, arguments, draws)?
+    } else if predictor.view.is_some() {
         pictures(&predictor, arguments, draws)?
     } else {
         tables(&predictor, arguments, draws)?
@@ -41,19 +43,13 @@ pub fn run(arguments: &Predict) -> Outcome {
 }
 
 /// Predictions for people and for programs.
-struct Said {
-    table: String,
-    json: Vec<Value>,
+pub(super) struct Said {
+    pub table: String,
+    pub json: Vec<Value>,
 }
 
 fn pictures(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Said, Vec<Failed>), LabError> {
-    let (mut files, mut failed) = (Vec::new(), Vec::new());
-    for input in &arguments.inputs {
-        match pictures_of(input) {
-            Ok(found) => files.extend(found),
-            Err(error) => failed.push((input.clone(), error)),
-        }
-    }
+    let (files, mut failed) = files(&arguments.inputs);
     let mut sound = Vec::new();
     for (file, prediction) in predictor.classify(&files, draws, arguments.tolerance)? {
         match prediction {
@@ -64,6 +60,18 @@ fn pictures(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(S
     let top = arguments.top.get();
     let json = sound.iter().map(|(file, prediction)| class_json(predictor, file, prediction, top)).collect();
     Ok((Said { table: class_table(predictor, &sound, top), json }, failed))
+}
+
+/// The pictures that are meant, and the inputs that are none.
+pub(super) fn files(inputs: &[PathBuf]) -> (Vec<PathBuf>, Vec<Failed>) {
+    let (mut files, mut failed) = (Vec::new(), Vec::new());
+    for input in inputs {
+        match pictures_of(input) {
+            Ok(found) => files.extend(found),
+            Err(error) => failed.push((input.clone(), error)),
+        }
+    }
+    (files, failed)
 }
 
 /// A picture itself, or the pictures directly inside a folder.

@@ -29,9 +29,10 @@ pub fn run(arguments: &Train) -> Outcome {
     };
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
-        DataConfig::Synthetic1d { .. } | DataConfig::Images { .. } | DataConfig::Folder(_) => {
-            Box::new(EpochBar::new(&config))
-        }
+        DataConfig::Synthetic1d { .. }
+        | DataConfig::Images { .. }
+        | DataConfig::Folder(_)
+        | DataConfig::Segmentation(_) => Box::new(EpochBar::new(&config)),
     };
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);
@@ -54,7 +55,10 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf), LabError> {
 pub(super) fn threads_for(config: &RunConfig) -> usize {
     match config.network {
         NetworkConfig::Mlp { .. } => 1,
-        NetworkConfig::Resnet { .. } | NetworkConfig::ResnetCifar { .. } => cores(),
+        NetworkConfig::Resnet { .. }
+        | NetworkConfig::ResnetCifar { .. }
+        | NetworkConfig::Fcn { .. }
+        | NetworkConfig::Hrnet { .. } => cores(),
     }
 }
 
@@ -68,6 +72,7 @@ pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<Path
         (None, DataConfig::Synthetic1d { .. }) => Ok(PathBuf::from("data")),
         // an absolute path needs no root
         (None, DataConfig::Folder(folder)) if folder.path.is_absolute() => Ok(folder.path.clone()),
+        (None, DataConfig::Segmentation(pairs)) if pairs.path.is_absolute() => Ok(pairs.path.clone()),
         (None, _) => Ok(fidgp_data::catalogue::data_root()?),
     }
 }

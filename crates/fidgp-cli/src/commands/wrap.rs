@@ -16,7 +16,8 @@ pub fn run(arguments: &Wrap) -> Outcome {
     let mut config = config::read(&arguments.config, &arguments.overrides)?;
     if let Some(weights) = &arguments.weights {
         let statistics_images = config.start.as_ref().map_or_else(StartConfig::default_images, |s| s.statistics_images);
-        config.start = Some(StartConfig { weights: weights.clone(), statistics_images });
+        let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
+        config.start = Some(StartConfig { weights: weights.clone(), statistics_images, backbone });
     }
     tch::set_num_threads(threads_for(&config) as i32);
     let setting = Setting {

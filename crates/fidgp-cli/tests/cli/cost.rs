@@ -23,6 +23,14 @@ fn plans_of_the_paper_have_its_parameters() {
     assert_eq!(parameters("imagenet-deterministic", &[]), 11_689_512);
     assert_eq!(parameters("imagenet-fidgp-all", &[]), 5_615_165);
     assert_eq!(parameters("imagenet-fidgp-four", &[]), 8_477_548);
+    assert_eq!(parameters("camvid-deterministic", &[]), 35_317_601);
+    assert_eq!(parameters("camvid-ffgu", &[]), 15_845_817);
+    assert_eq!(parameters("camvid-fidgp-all", &[]), 16_288_137);
+    assert_eq!(parameters("camvid-fidgp-four", &[]), 32_695_461);
+    assert_eq!(parameters("camvid-fidgp-four-reparam", &[]), 32_695_461);
+    assert_eq!(parameters("cityscapes-deterministic", &[]), 65_859_379);
+    assert_eq!(parameters("cityscapes-ffgu", &[]), 55_646_803);
+    assert_eq!(parameters("cityscapes-fidgp-all", &[]), 58_029_123);
     // FFG-U: FiD-GP less R + C of every layer's scales and less 7,504 of the flow of each of its 20 convolutions
     assert_eq!(parameters("imagenet-ffgu", &[]), 5_615_165 - 20 * (256 + 7_504) - 228);
 }

@@ -11,6 +11,7 @@ mod mishap;
 mod misuse;
 mod ood;
 mod resume;
+mod segmentation;
 mod training;
 mod wrap;
 

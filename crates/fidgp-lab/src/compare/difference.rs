@@ -13,7 +13,15 @@ const LEAST_PAIRS: usize = 5;
 /// Resamples of the pairs.
 const RESAMPLES: usize = 2000;
 /// What is compared, where both configs have it.
-const COMPARED: [&str; 5] = [names::CLS_ACC, names::CLS_NLL, names::REG_RMSE, names::REG_NLL, names::REG_CRPS];
+const COMPARED: [&str; 7] = [
+    names::CLS_ACC,
+    names::CLS_NLL,
+    names::SEG_PIXEL_ACC,
+    names::SEG_NLL,
+    names::REG_RMSE,
+    names::REG_NLL,
+    names::REG_CRPS,
+];
 
 /// What the pairs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -2,7 +2,9 @@
 
 use fidgp_zoo::baseline::spectral::SpectralWeight;
 
-use super::{DataConfig, Method, NamedNormalisation, NetworkConfig, NormaliseConfig, RunConfig, Select};
+use super::{
+    DataConfig, LikelihoodConfig, Method, NamedNormalisation, NetworkConfig, NormaliseConfig, RunConfig, Select,
+};
 use crate::error::{LabError, Result};
 
 impl RunConfig {
@@ -51,16 +53,21 @@ impl RunConfig {
         }
         if let DataConfig::Folder(folder) = &self.data {
             folder.check()?;
-            if matches!(self.normalisation, Some(NormaliseConfig::Named(NamedNormalisation::Data))) {
-                let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
-                return Err(LabError::config("normalisation", why));
-            }
+        }
+        if let DataConfig::Segmentation(pairs) = &self.data {
+            pairs.check()?;
+        }
+        let on_disk = matches!(self.data, DataConfig::Folder(_) | DataConfig::Segmentation(_));
+        if on_disk && matches!(self.normalisation, Some(NormaliseConfig::Named(NamedNormalisation::Data))) {
+            let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
+            return Err(LabError::config("normalisation", why));
         }
         for (section, given) in [("start", self.start.is_some()), ("normalisation", self.normalisation.is_some())] {
             if given && !self.data.has_images() {
                 return Err(LabError::config(section, "is for image networks only"));
             }
         }
+        self.check_pixels()?;
         if self.start.is_some() && !self.method.starts_from_weights() {
             let why = format!("does not fit method = \"{}\", whose weights have other names", self.method.name());
             return Err(LabError::config("start", why));
@@ -74,6 +81,50 @@ impl RunConfig {
             ));
         }
         Ok(())
+    }
+
+    /// Segmentation networks for pictures with masks, and what only these have.
+    fn check_pixels(&self) -> Result<()> {
+        let DataConfig::Segmentation(pairs) = &self.data else {
+            if self.start.as_ref().is_some_and(|start| start.backbone) {
+                return Err(LabError::config("start.backbone", "is for segmentation networks, which have a backbone"));
+            }
+            return match self.predict.window {
+                Some(_) => Err(LabError::config("predict.window", "is for data.set = \"segmentation\"")),
+                None => Ok(()),
+            };
+        };
+        if matches!(self.method, Method::Sngp | Method::Ddu | Method::Svgp | Method::Due | Method::Laplace) {
+            let why = format!("= \"{}\" has a head for whole pictures, not for pixels", self.method.name());
+            return Err(LabError::config("method", why));
+        }
+        if self.predict.window.is_some_and(|window| window.iter().any(|side| *side < 1)) {
+            return Err(LabError::config("predict.window", "must be at least [1, 1]"));
+        }
+        if self.start.as_ref().is_some_and(|start| start.backbone) && !matches!(self.network, NetworkConfig::Fcn { .. })
+        {
+            return Err(LabError::config(
+                "start.backbone",
+                "is for network.kind = \"fcn\", whose backbone is a ResNet",
+            ));
+        }
+        let LikelihoodConfig::Pixels { aux_weight, class_weights } = &self.likelihood else { return Ok(()) };
+        if !(*aux_weight >= 0.0 && aux_weight.is_finite()) {
+            return Err(LabError::config("likelihood.aux_weight", format!("{aux_weight} must be 0 or greater")));
+        }
+        let classes = pairs.class_count();
+        let sound = |weights: &Vec<f64>| {
+            weights.len() == classes
+                && weights.iter().all(|w| *w >= 0.0 && w.is_finite())
+                && weights.iter().any(|w| *w > 0.0)
+        };
+        match class_weights.as_ref().filter(|weights| !sound(weights)) {
+            Some(weights) => {
+                let why = format!("has {} numbers; it needs {classes}, none negative, not all 0", weights.len());
+                Err(LabError::config("likelihood.class_weights", why))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_method(&self) -> Result<()> {
@@ -152,6 +203,7 @@ impl RunConfig {
         }
         let without_validation = match self.data {
             DataConfig::Synthetic1d { validation, .. } => validation == 0,
+            DataConfig::Segmentation(ref pairs) => !pairs.has_validation(),
             _ => fraction == Some(0.0),
         };
         if self.train.select == Select::Best && (without_validation || self.train.validate_every == 0) {

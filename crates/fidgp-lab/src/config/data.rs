@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use fidgp_data::ChannelStatistics;
 use serde::{Deserialize, Serialize};
 
+use super::SegmentationConfig;
 use crate::error::{LabError, Result};
 use crate::source::Augment;
 
@@ -46,6 +47,8 @@ pub enum DataConfig {
     },
     /// Pictures of any size in `train/<class>/` and `val/<class>/`, decoded while the network computes.
     Folder(FolderConfig),
+    /// Pictures with a class for every pixel.
+    Segmentation(SegmentationConfig),
 }
 
 /// An image folder and the size its pictures get.
@@ -94,13 +97,15 @@ impl DataConfig {
             Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
             Self::Uci { name, .. } => format!("uci/{name}"),
             Self::Images { name, .. } => name.clone(),
-            Self::Folder(folder) => folder.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            Self::Folder(FolderConfig { path, .. }) | Self::Segmentation(SegmentationConfig { path, .. }) => {
+                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
         }
     }
 
     /// Whether inputs are images.
     pub fn has_images(&self) -> bool {
-        matches!(self, Self::Images { .. } | Self::Folder(_))
+        matches!(self, Self::Images { .. } | Self::Folder(_) | Self::Segmentation(_))
     }
 
     /// The part of the training data that is held out.
@@ -111,6 +116,7 @@ impl DataConfig {
                 Some(*validation_fraction)
             }
             Self::Folder(folder) => Some(folder.validation_fraction),
+            Self::Segmentation(pairs) => Some(pairs.validation_fraction),
         }
     }
 }

@@ -6,12 +6,14 @@ mod data;
 mod inducing;
 mod method;
 mod read;
+mod segmentation;
 
 pub use baseline::BaselineConfig;
 pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, imagenet};
 pub use inducing::InducingPlan;
 pub use method::Method;
 pub use read::{Override, parse, read};
+pub use segmentation::{Layout, PairSets, SegmentationConfig};
 
 use fidgp::objective::{KlSchedule, NoiseConfig};
 use fidgp_zoo::baseline::slot::BaselineSlot;
@@ -94,15 +96,41 @@ pub enum NetworkConfig {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spectral_norm: Option<f64>,
     },
+    /// A fully convolutional network on a dilated ResNet, for segmentation, under torchvision's names.
+    Fcn {
+        /// 18, 34 or 50.
+        depth: Depth,
+        /// Channels of the backbone's first stage.
+        #[serde(default = "resnet_width")]
+        width: i64,
+        /// Outputs that the head stores; as many as there are classes without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outputs: Option<i64>,
+        /// Outputs that the auxiliary head stores, 0 for none; as many as the head without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        aux_outputs: Option<i64>,
+    },
+    /// HRNetV2, for segmentation, under the released names.
+    Hrnet {
+        /// Channels of the branch of the highest resolution.
+        #[serde(default = "hrnet_width")]
+        width: i64,
+    },
 }
 
 impl NetworkConfig {
+    /// Whether it gives a class for every pixel.
+    pub fn segments(&self) -> bool {
+        matches!(self, Self::Fcn { .. } | Self::Hrnet { .. })
+    }
+
     /// The bound on its layers' spectral norms; the last layer is spared.
     fn spectral_norm(&self) -> Option<f64> {
         match self {
             Self::Mlp { spectral_norm, .. }
             | Self::Resnet { spectral_norm, .. }
             | Self::ResnetCifar { spectral_norm, .. } => *spectral_norm,
+            Self::Fcn { .. } | Self::Hrnet { .. } => None,
         }
     }
 
@@ -110,7 +138,8 @@ impl NetworkConfig {
     fn first(&self) -> &'static str {
         match self {
             Self::Mlp { .. } => "fc1",
-            Self::Resnet { .. } | Self::ResnetCifar { .. } => "conv1",
+            Self::Resnet { .. } | Self::ResnetCifar { .. } | Self::Hrnet { .. } => "conv1",
+            Self::Fcn { .. } => "backbone.conv1",
         }
     }
 
@@ -120,12 +149,18 @@ impl NetworkConfig {
             Self::Mlp { hidden, .. } => format!("fc{}", hidden.len() + 1),
             Self::Resnet { .. } => "fc".to_owned(),
             Self::ResnetCifar { .. } => "linear".to_owned(),
+            Self::Fcn { .. } => "classifier.4".to_owned(),
+            Self::Hrnet { .. } => "last_layer.3".to_owned(),
         }
     }
 }
 
 fn resnet_width() -> i64 {
     64
+}
+
+fn hrnet_width() -> i64 {
+    48
 }
 
 /// Where the weights come from.
@@ -138,6 +173,9 @@ pub struct StartConfig {
     /// Training images whose BatchNorm statistics replace the stored ones, which truncation has made stale; 0 keeps them.
     #[serde(default = "StartConfig::default_images")]
     pub statistics_images: usize,
+    /// The file is a classifier's: take the backbone from it and start the heads at random.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backbone: bool,
 }
 
 impl StartConfig {
@@ -148,7 +186,7 @@ impl StartConfig {
 }
 
 /// The likelihoods there are.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum LikelihoodConfig {
     /// `y ~ N(f(x), σ²)`.
@@ -162,6 +200,19 @@ pub enum LikelihoodConfig {
         #[serde(default)]
         smoothing: f64,
     },
+    /// Class probabilities of every pixel, independent of each other given the weights; void pixels do not count.
+    Pixels {
+        /// Weight of the auxiliary head's loss.
+        #[serde(default = "half")]
+        aux_weight: f64,
+        /// How much a pixel of each class counts in training.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class_weights: Option<Vec<f64>>,
+    },
+}
+
+fn half() -> f64 {
+    0.5
 }
 
 /// The training.
@@ -257,11 +308,14 @@ pub struct PredictConfig {
     pub validation_draws: u64,
     /// Examples in a batch.
     pub batch_size: usize,
+    /// Segmentation: larger pictures are covered by windows of this height and width.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<[i64; 2]>,
 }
 
 impl Default for PredictConfig {
     fn default() -> Self {
-        Self { draws: 8, validation_draws: 1, batch_size: 1000 }
+        Self { draws: 8, validation_draws: 1, batch_size: 1000, window: None }
     }
 }
 

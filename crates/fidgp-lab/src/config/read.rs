@@ -16,6 +16,9 @@ const DUE_BOUND: f64 = 3.0;
 /// Passes of MC dropout.
 const USUAL_MASKS: i64 = 5;
 
+/// Pictures in a batch of a segmentation's prediction.
+const USUAL_PICTURES: i64 = 4;
+
 /// `dotted.key=value` from the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
@@ -116,6 +119,8 @@ fn leave_method(table: &mut Table, next: Option<Method>) {
 /// its section and its usual step or draws. With `--set method=…` a config of one method serves the others.
 fn fit_to_method(table: &mut Table, overridden: bool) {
     let method = table.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let set = table.get("data").and_then(|data| data.get("set")).and_then(Value::as_str);
+    let pixels = set == Some("segmentation");
     if let Some(method) = Method::named(&method) {
         if overridden && !method.is_inducing() {
             table.remove("inducing");
@@ -125,7 +130,7 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
         let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(USUAL_SHARPNESS)));
         let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
         let bound = match method {
-            Method::Sngp => Some(SNGP_BOUND),
+            Method::Sngp if !pixels => Some(SNGP_BOUND),
             Method::Ddu | Method::Due => Some(DUE_BOUND),
             _ => None,
         };
@@ -135,6 +140,12 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
             if let Value::Table(section) = section {
                 section.entry(key).or_insert(value);
             }
+        }
+    }
+    if pixels {
+        let section = table.entry("predict").or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(section) = section {
+            section.entry("batch_size").or_insert(Value::Integer(USUAL_PICTURES));
         }
     }
     let Some(Value::Table(inducing)) = table.get_mut("inducing") else { return };

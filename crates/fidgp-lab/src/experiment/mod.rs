@@ -2,6 +2,7 @@
 
 mod images;
 mod members;
+mod segmentation;
 mod sets;
 mod settle;
 mod start;
@@ -63,6 +64,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => uci::run(config, setting, watch)?,
         DataConfig::Images { .. } | DataConfig::Folder(_) => images::run(config, setting, watch)?,
+        DataConfig::Segmentation(pairs) => segmentation::run(config, pairs, setting, watch)?,
     };
     results.write(&setting.run.join(crate::record::RESULTS_FILE))?;
     Ok(results)
@@ -77,6 +79,7 @@ pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
     match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::evaluate(config, setting),
         DataConfig::Images { .. } | DataConfig::Folder(_) => images::evaluate(config, setting),
+        DataConfig::Segmentation(pairs) => segmentation::evaluate(config, pairs, setting),
         DataConfig::Uci { .. } => Err(LabError::config(
             "data.set",
             "= \"uci\" keeps no weights of its splits; their metrics are in results.json",
@@ -166,7 +169,7 @@ fn clear(run: &Path) -> Result<()> {
             _ => {}
         }
     }
-    for folder in ["checkpoint", "splits", crate::model::MEMBERS] {
+    for folder in ["checkpoint", "splits", crate::model::MEMBERS, crate::maps::MAPS_FOLDER] {
         match std::fs::remove_dir_all(run.join(folder)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}

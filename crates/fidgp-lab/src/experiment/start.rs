@@ -9,10 +9,10 @@ use tch::{Device, Tensor};
 use crate::config::{Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Signature};
-use crate::source::ImageSet;
+use crate::source::Source;
 
 /// Starts a model at the weights its config names and re-estimates its BatchNorm statistics on training images.
-pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dyn ImageSet) -> Result<()> {
+pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dyn Source) -> Result<()> {
     let Some(start) = &config.start else { return Ok(()) };
     let (plain, found) = plain(config, signature, &start.weights, model.store.device())?;
     let kept = wrap(model, &plain)?; // not within the message: that is evaluated only where somebody listens
@@ -22,6 +22,8 @@ pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dy
 
 /// The plain network of a config with the weights of a file, whose names may be of another program.
 pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Device) -> Result<(Model, ImportReport)> {
+    let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
+    let mode = if backbone { ImportMode::Backbone } else { ImportMode::Whole };
     let config =
         RunConfig { method: Method::Deterministic, inducing: None, baseline: None, start: None, ..config.clone() };
     let model = Model::init(&config, signature, device)?;
@@ -33,7 +35,7 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let own: Vec<_> = own.collect();
     let added: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
     tensors.extend(own);
-    let mut report = import_tensors(&model.store, tensors, ImportMode::Whole)?;
+    let mut report = import_tensors(&model.store, tensors, mode)?;
     report.matched.retain(|name| !added.contains(name));
     Ok((model, report))
 }
@@ -44,7 +46,7 @@ pub fn wrap(model: &Model, plain: &Model) -> Result<StartReport> {
 }
 
 /// Replaces the BatchNorm statistics by those of so many training images, taken at random.
-pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn ImageSet, count: usize) -> Result<()> {
+pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn Source, count: usize) -> Result<()> {
     if count == 0 {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::record::Results;
 use crate::report::format::short;
 
 /// Metrics of the card and what they are called there.
-const SHOWN: [(&str, &str); 13] = [
+const SHOWN: [(&str, &str); 17] = [
     (names::CLS_ACC, "accuracy"),
     (names::CLS_NLL, "NLL of the mean prediction, nats"),
     (names::CLS_NLL_PER_DRAW, "mean of the draws' NLLs, nats"),
@@ -20,6 +20,10 @@ const SHOWN: [(&str, &str); 13] = [
     (names::CAL_ADAPTIVE_ECE, "the same, bins of equal mass"),
     (names::SC_AURC, "area under the risk-coverage curve"),
     (names::ENS_MI, "mean epistemic uncertainty, nats"),
+    (names::SEG_MIOU, "mean intersection over union"),
+    (names::SEG_MEAN_ACC, "mean pixel accuracy of the classes"),
+    (names::SEG_PIXEL_ACC, "pixel accuracy"),
+    (names::SEG_NLL, "NLL of a pixel, nats"),
     (names::REG_RMSE, "RMSE"),
     (names::REG_NLL, "NLL, nats"),
     (names::REG_CRPS, "CRPS"),
@@ -31,7 +35,11 @@ const SHOWN: [(&str, &str); 13] = [
 pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> String {
     let config = &predictor.config;
     let images = config.data.has_images();
-    let task = if images { "image-classification" } else { "tabular-regression" };
+    let task = match (images, predictor.segments()) {
+        (true, true) => "image-segmentation",
+        (true, false) => "image-classification",
+        (false, _) => "tabular-regression",
+    };
     let (network, data, method) = (architecture(&config.network), config.data.name(), config.method.name());
     let example = if images { "picture.png" } else { "rows.csv" };
     let stored = if dtype == Dtype::F16 { "f16 (vectors in f32)" } else { "f32" };

@@ -21,7 +21,7 @@ use fidgp_data::ChannelStatistics;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{NetworkConfig, RunConfig};
+use crate::config::{DataConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Signature};
 use crate::predict::Predictor;
@@ -100,6 +100,8 @@ fn architecture(network: &NetworkConfig) -> String {
         NetworkConfig::Mlp { .. } => "mlp".to_owned(),
         NetworkConfig::Resnet { depth, .. } => format!("resnet-{}", i64::from(*depth)),
         NetworkConfig::ResnetCifar { depth, .. } => format!("resnet-cifar-{depth}"),
+        NetworkConfig::Fcn { depth, .. } => format!("fcn-resnet-{}", i64::from(*depth)),
+        NetworkConfig::Hrnet { width } => format!("hrnetv2-w{width}"),
     }
 }
 
@@ -126,6 +128,13 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
             let image = [mean.len() as i64, side, side];
             let statistics = ChannelStatistics { mean, sd };
             (Signature::Classification { image, classes: classes.len() as i64, statistics }, Some(images.view()?))
+        }
+        Preprocessor::Pictures(pictures) => {
+            let DataConfig::Segmentation(pairs) = &config.run.data else {
+                return Err(broken("has no segmentation, its preprocessor_config.json has one".to_owned()));
+            };
+            let statistics = pictures.statistics()?;
+            (Signature::Segmentation { crop: pairs.crop, classes: classes.len() as i64, statistics }, None)
         }
         Preprocessor::Table { features } => (Signature::Regression { features }, None),
     };

@@ -1,5 +1,6 @@
 //! `preprocessor_config.json`: how an input becomes what the network sees. The fields are those of the Hub's image processors.
 
+use fidgp_data::ChannelStatistics;
 use serde::{Deserialize, Serialize};
 
 use super::numbers;
@@ -14,6 +15,8 @@ use crate::source::View;
 pub enum Preprocessor {
     /// For pictures.
     Images(ImageProcessor),
+    /// For pictures of any size, as segmentations take them.
+    Pictures(PictureProcessor),
     /// For tables.
     Table {
         /// Columns.
@@ -39,6 +42,38 @@ pub struct ImageProcessor {
     pub image_mean: Vec<f64>,
     /// For each channel.
     pub image_std: Vec<f64>,
+}
+
+/// Divide by 255, normalise; no resize, no crop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields are the Hub's")]
+pub struct PictureProcessor {
+    do_resize: bool,
+    do_center_crop: bool,
+    do_rescale: bool,
+    rescale_factor: f64,
+    do_normalize: bool,
+    image_mean: Vec<f64>,
+    image_std: Vec<f64>,
+}
+
+impl PictureProcessor {
+    /// What pictures are normalised with.
+    ///
+    /// # Errors
+    /// When the file asks for something else than division by 255 and normalisation of three channels.
+    pub fn statistics(&self) -> Result<ChannelStatistics> {
+        let usual = !self.do_resize && !self.do_center_crop && self.do_rescale && self.do_normalize;
+        let sound = self.image_mean.len() == 3
+            && self.image_std.len() == 3
+            && self.image_std.iter().all(|sd| *sd > 0.0 && sd.is_finite());
+        if !usual || !sound || (self.rescale_factor - 1.0 / 255.0).abs() > 1e-9 {
+            let why = "asks for something this program does not do: pictures that are segmented keep their size, are divided by \
+                       255 and normalised in 3 channels";
+            return Err(LabError::config("preprocessor_config.json", why));
+        }
+        Ok(ChannelStatistics { mean: self.image_mean.clone(), sd: self.image_std.clone() })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,6 +115,18 @@ impl ImageProcessor {
 
 /// The file of a model.
 pub fn of(predictor: &Predictor) -> Result<Preprocessor> {
+    if let (true, Some(normalisation)) = (predictor.segments(), &predictor.model.normalisation) {
+        let (mean, sd) = normalisation.statistics();
+        return Ok(Preprocessor::Pictures(PictureProcessor {
+            do_resize: false,
+            do_center_crop: false,
+            do_rescale: true,
+            rescale_factor: 1.0 / 255.0,
+            do_normalize: true,
+            image_mean: numbers(mean)?,
+            image_std: numbers(sd)?,
+        }));
+    }
     let (Some(view), Some(normalisation)) = (predictor.view, &predictor.model.normalisation) else {
         let Signature::Regression { features } = Signature::expected(&predictor.config, None)? else {
             return Err(LabError::config("network", "has no normalisation"));

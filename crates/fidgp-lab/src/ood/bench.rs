@@ -7,6 +7,7 @@ use fidgp_data::{Part, catalogue, split};
 use fidgp_metrics::OodScores;
 use tch::{Device, Tensor};
 
+use super::altered::altered;
 use super::controls::{self, Control};
 use super::cost;
 use super::heldout::{self, HELD_OUT, Labelled};
@@ -126,19 +127,27 @@ pub(super) struct Compared {
 /// When a set cannot be read or scored, or, with [`LabError::Refused`], when a control fails.
 pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Benchmark> {
     let started = Instant::now();
-    let view = predictor.view.ok_or_else(|| LabError::config("MODEL", "is a regression; it takes no images"))?;
+    let view =
+        predictor.square_view().ok_or_else(|| LabError::config("MODEL", "is a regression; it takes no images"))?;
     let id_name = id_name(predictor, settings)?;
     check_names(settings, &id_name)?;
     let cut = Cut { limit: settings.limit, seed: settings.seed };
     let whole = if catalogue::find(&id_name).is_ok() { usize::MAX } else { settings.fit };
-    let train = sets::read(&settings.root, &id_name, Part::Train, view, Cut { limit: whole, ..cut })?;
-    let id = sets::read(&settings.root, &id_name, Part::Test, view, cut)?;
+    let mut train = sets::read(&settings.root, &id_name, Part::Train, view, Cut { limit: whole, ..cut })?;
+    let mut id = sets::read(&settings.root, &id_name, Part::Test, view, cut)?;
+    if predictor.segments() {
+        train.labels.clear(); // folders of pictures with masks are cities, not classes
+        id.labels.clear();
+    }
     check_labels(predictor, &train)?;
     check_labels(predictor, &id)?;
     let moments = sets::pixel_moments(&id.pixels)?;
     let (mut ood, mut validation) = (Vec::new(), Vec::new());
     for name in &settings.ood {
-        let set = sets::read(&settings.root, name, Part::Test, view, cut)?;
+        let set = match altered(name, &id, settings.seed) {
+            Some(set) => set,
+            None => sets::read(&settings.root, name, Part::Test, view, cut)?,
+        };
         let group = group(&id_name, &set.name, &settings.near);
         ood.push((set_record(&set, &id, &train, &moments, group)?, set.pixels));
     }
@@ -296,6 +305,10 @@ fn id_name(predictor: &Predictor, settings: &Settings) -> Result<String> {
     match (&settings.id, &predictor.config.data) {
         (Some(name), _) | (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
         (None, DataConfig::Folder(folder)) => Ok(settings.root.join(&folder.path).display().to_string()),
+        (None, DataConfig::Segmentation(pairs)) if pairs.picture_folder().is_some() => {
+            let folder = pairs.picture_folder().unwrap_or_default();
+            Ok(settings.root.join(folder).display().to_string())
+        }
         _ => Err(LabError::config("--id", "is missing: say which set the model was trained on")),
     }
 }

@@ -13,6 +13,7 @@ pub mod sets;
 pub mod spectral;
 pub mod statistics;
 
+mod altered;
 mod arrays;
 mod bench;
 mod members;

@@ -16,7 +16,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::members;
 use crate::error::{LabError, Result};
-use crate::model::{Model, Normalisation};
+use crate::model::{Likelihood, Model, Normalisation};
 use crate::predict::Predictor;
 
 /// Where the penultimate features are tapped.
@@ -136,7 +136,7 @@ impl<'a> ModelObserver<'a> {
     /// When the model is no classifier of images, or a covariance cannot be factorised.
     pub fn new(predictor: &'a Predictor, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
         let model = &predictor.model;
-        let Some(normalisation) = model.normalisation.as_ref().filter(|_| predictor.view.is_some()) else {
+        let Some(normalisation) = model.normalisation.as_ref().filter(|_| predictor.square_view().is_some()) else {
             let why = "is a regression; out-of-distribution scores need a classifier of images";
             return Err(LabError::config("MODEL", why));
         };
@@ -256,7 +256,12 @@ impl<'a> ModelObserver<'a> {
     fn forward(&self, x: &Tensor, weights: &[Tensor], taps: Taps) -> Result<(Tensor, Pass)> {
         let mut pass = self.pass.with_weights(weights).with_taps(taps);
         let logits = self.model.network.forward(x, &mut pass)?;
-        Ok((members::joined(&logits, self.model.network.members()), pass))
+        // A picture's logits are the mean of its pixels'.
+        let logits = match &self.model.likelihood {
+            Likelihood::Pixels(pixels) => pooled(&logits.narrow(1, 0, pixels.classes)),
+            _ => members::joined(&logits, self.model.network.members()),
+        };
+        Ok((logits, pass))
     }
 
     /// Gradients of the summed loss at the outputs of the Bayesian layers.
@@ -315,7 +320,7 @@ impl Observe for ModelObserver<'_> {
         tch::no_grad(|| {
             let mut seen = Observed {
                 logits: plain(&logits),
-                features: pass.taps.feature(FEATURES).and_then(single).map(|features| plain(&features)),
+                features: pass.taps.feature(FEATURES).and_then(single).map(|features| plain(&pooled(&features))),
                 perturbed,
                 draws: self.entropies(&x)?,
                 ..Observed::default()
@@ -357,6 +362,15 @@ impl Inducing {
     }
 }
 
+/// Mean over the positions of an image; vectors stay as they are. `[N, C, ..]` → `[N, C]`
+fn pooled(tensor: &Tensor) -> Tensor {
+    if tensor.dim() == 4 {
+        tensor.mean_dim([2_i64, 3].as_slice(), false, tensor.kind())
+    } else {
+        tensor.shallow_clone()
+    }
+}
+
 /// In f64 on the CPU, without history.
 fn plain(tensor: &Tensor) -> Tensor {
     tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double)
@@ -392,6 +406,9 @@ fn pooled_layers(model: &Model) -> Vec<String> {
 
 /// The last layer, if it is a linear one with a bias.
 fn head(model: &Model, drawn: &[(String, Tensor)]) -> Option<Head> {
+    if matches!(model.likelihood, Likelihood::Pixels(_)) {
+        return None;
+    }
     let slots = model.network.slots();
     match slots.last()? {
         fidgp::layer::Slot::Dense(dense) if dense.weight.dim() == 2 => {

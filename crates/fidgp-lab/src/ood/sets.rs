@@ -102,7 +102,8 @@ fn of_folder(folder: &Path, part: Part, view: View, cut: Cut) -> Result<PixelSet
 
 /// Pictures directly inside, or by class; below `train/` and `val/` where the folder has them.
 fn files_of(folder: &Path, part: Part) -> Result<(Vec<PathBuf>, Vec<i64>)> {
-    let inside = folder.join(if part == Part::Train { "train" } else { "val" });
+    let test = if folder.join("trainannot").is_dir() { "test" } else { "val" }; // SegNet's layout has a test part
+    let inside = folder.join(if part == Part::Train { "train" } else { test });
     let folder = if inside.is_dir() { &inside } else { folder };
     let direct = pictures(folder)?;
     if !direct.is_empty() {

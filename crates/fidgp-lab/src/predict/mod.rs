@@ -1,10 +1,12 @@
 //! Trained models used on new inputs, without the data they were trained on.
 
 mod images;
+mod pixels;
 mod replay;
 mod tables;
 
 pub use images::{ClassPrediction, Predicted};
+pub use pixels::PixelPrediction;
 pub use replay::Replayed;
 pub use tables::NumberPrediction;
 
@@ -31,7 +33,7 @@ pub struct Predictor {
     pub model: Model,
     /// The names of its classes; none for a regression.
     pub classes: Vec<String>,
-    /// How pictures become its inputs; none for a regression.
+    /// How pictures become its inputs; none for a regression, and for a segmentation, which takes them as they are.
     pub view: Option<View>,
 }
 
@@ -65,6 +67,7 @@ impl Predictor {
         let signature = Signature::expected(&config, recorded.as_ref().map(Vec::len))?;
         let (classes, view) = match signature {
             Signature::Regression { .. } => (Vec::new(), None),
+            Signature::Segmentation { classes, .. } => (recorded.unwrap_or_else(|| unnamed(classes as usize)), None),
             Signature::Classification { classes, image, .. } => {
                 let known = recorded.or_else(|| names(&config, data)).filter(|names| names.len() as i64 == classes);
                 (known.unwrap_or_else(|| unnamed(classes as usize)), Some(View::of(&config.data, image)))

@@ -66,7 +66,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    pub(super) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Read { path: path.to_owned(), source }
     }
 

@@ -11,6 +11,8 @@ pub enum Figure {
     Regression1d(Regression1d),
     /// Confidence against truth.
     Classification(Classification),
+    /// Class by class, at boundaries and inside objects.
+    Segmentation(Box<super::Segmentation>),
 }
 
 /// One-dimensional regression: the prediction on a grid, and the points.
@@ -118,7 +120,7 @@ impl ConfidenceHistogram {
 }
 
 /// Every k-th point, and always the last.
-fn thinned(curve: &[RiskPoint]) -> Vec<RiskPoint> {
+pub(crate) fn thinned(curve: &[RiskPoint]) -> Vec<RiskPoint> {
     let stride = curve.len().div_ceil(CURVE_POINTS).max(1);
     let skipped = curve.len().saturating_sub(1) % stride;
     curve.iter().skip(skipped).step_by(stride).copied().collect()

@@ -19,6 +19,8 @@ pub mod hardware;
 pub mod ood;
 /// The document itself.
 pub mod results;
+/// The tables of a segmentation.
+pub mod segmentation;
 /// Metrics of several splits, with mean and standard error.
 pub mod splits;
 /// Files that are either old or new, never half written.
@@ -31,11 +33,13 @@ pub use commit::commit;
 pub use epochs::{EpochRecord, EpochWriter, read_epochs};
 pub use error::{RecordError, Result};
 pub use examples::{EXAMPLES_FILE, Examples};
+pub(crate) use figures::thinned;
 pub use figures::{Classification, ConfidenceHistogram, Figure, Grid, Points, Regression1d};
 pub use hardware::Hardware;
 pub use ood::{Chosen, Group, OOD_SCHEMA, OodDocument, OodMetrics, OodScoreRecord, OodSetRecord};
 pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};
 pub use schema::{SCHEMA, Schema};
+pub use segmentation::{Boundary, ClassScore, Segmentation};
 pub use splits::{SplitMetrics, Splits};
 pub use store::write_atomically;
 

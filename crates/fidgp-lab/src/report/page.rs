@@ -9,7 +9,7 @@ use super::{
     figure::Drawing,
     html::{self, folded, section, tag, tags},
     naming::{by_data, headings, slug},
-    regression,
+    regression, segmentation,
     svg::escape,
     tables, training,
     write::{Run, Section},
@@ -96,10 +96,19 @@ impl Parts {
                 match figure {
                     record::Figure::Regression1d(data) => vec![regression::figure(&format!("{id}-regression"), data)],
                     record::Figure::Classification(data) => classification::figures(&id, data),
+                    record::Figure::Segmentation(data) => classification::figures(&id, &data.pixels),
                 }
             });
             let heading = if runs.len() == 1 { "Figures" } else { heading };
             self.add_figures(&format!("figures-{id}"), heading, "", figures.collect());
+            for figure in &run.results.figures {
+                if let record::Figure::Segmentation(data) = figure {
+                    let lead = "The figures above count pixels; void pixels are left out everywhere.";
+                    let title = if runs.len() == 1 { "Segmentation" } else { heading };
+                    self.body +=
+                        &section(&format!("segmentation-{id}"), title, lead, &segmentation::body(data, &run.maps));
+                }
+            }
         }
     }
 

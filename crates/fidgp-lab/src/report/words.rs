@@ -25,7 +25,24 @@ pub struct Words {
 /// Name, direction, per cent, meaning.
 type Entry = (&'static str, Better, bool, &'static str);
 
-const TABLE: [Entry; 32] = [
+const TABLE: [Entry; 39] = [
+    (
+        names::SEG_MIOU,
+        Better::Higher,
+        true,
+        "Overlap of prediction and truth, intersection over union, mean over the classes.",
+    ),
+    (names::SEG_MEAN_ACC, Better::Higher, true, "Pixels of a class that are given it, mean over the classes."),
+    (names::SEG_PIXEL_ACC, Better::Higher, true, "Pixels whose most probable class is the right one."),
+    (names::SEG_NLL, Better::Lower, false, "Surprise at the right class, nats per pixel; void pixels do not count."),
+    (names::SEG_BRIER, Better::Lower, false, "Squared distance of a pixel's probabilities from the truth."),
+    (
+        names::SEG_BOUNDARY_RATIO,
+        Better::Neither,
+        false,
+        "Total uncertainty within two pixels of an object's boundary, over that inside objects.",
+    ),
+    (names::SEG_BOUNDARY_RATIO_EPISTEMIC, Better::Neither, false, "The same of the epistemic part."),
     (names::CLS_ACC, Better::Higher, true, "Inputs whose most probable class is the right one."),
     (names::CLS_NLL, Better::Lower, false, "Surprise at the right class, nats per input; wrong and sure costs most."),
     (

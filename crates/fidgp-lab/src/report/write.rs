@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::record::{
-    self, EPOCHS_FILE, EpochRecord, RESULTS_FILE, RecordError, Results, read_epochs, write_atomically,
+    self, EPOCHS_FILE, EpochRecord, Figure, RESULTS_FILE, RecordError, Results, read_epochs, write_atomically,
 };
 
 use super::{figure::Drawing, page};
@@ -13,6 +13,17 @@ pub struct Run {
     pub results: Results,
     /// Its epochs; empty where no log was kept.
     pub epochs: Vec<EpochRecord>,
+    /// Its maps; empty where it has none, or only its results are at hand.
+    pub maps: Vec<Map>,
+}
+
+/// A map of a segmentation.
+#[derive(Debug, Clone)]
+pub struct Map {
+    /// Its file.
+    pub name: String,
+    /// What is in it.
+    pub png: Vec<u8>,
 }
 
 impl Run {
@@ -20,10 +31,27 @@ impl Run {
     pub fn read(path: &Path) -> record::Result<Self> {
         if path.is_dir() {
             let results = Results::read(&path.join(RESULTS_FILE))?;
-            return Ok(Self { results, epochs: read_epochs(&path.join(EPOCHS_FILE))? });
+            let (epochs, maps) = (read_epochs(&path.join(EPOCHS_FILE))?, read_maps(path, &results)?);
+            return Ok(Self { results, epochs, maps });
         }
-        Ok(Self { results: Results::read(path)?, epochs: Vec::new() })
+        Ok(Self { results: Results::read(path)?, epochs: Vec::new(), maps: Vec::new() })
     }
+}
+
+/// The maps that a run's results name, where they still lie in its folder.
+fn read_maps(run: &Path, results: &Results) -> record::Result<Vec<Map>> {
+    let named = results.figures.iter().filter_map(|figure| match figure {
+        Figure::Segmentation(data) => Some(&data.maps),
+        _ => None,
+    });
+    let path = |name: &String| run.join(crate::maps::MAPS_FOLDER).join(name);
+    let there = named.flatten().filter(|name| path(name).is_file());
+    there
+        .map(|name| {
+            let png = std::fs::read(path(name)).map_err(RecordError::read(&path(name)))?;
+            Ok(Map { name: name.clone(), png })
+        })
+        .collect()
 }
 
 /// What a report consists of.

@@ -3,14 +3,18 @@
 mod augment;
 mod folder;
 mod images;
+mod joint;
 mod loader;
+mod pairs;
 mod table;
 mod view;
 
 pub use augment::{Augment, crop_and_flip};
 pub use folder::FolderSource;
 pub use images::ImageSource;
+pub use joint::Joint;
 pub use loader::{Block, Decoder, Job, Loader};
+pub use pairs::PairSource;
 pub use table::TableSource;
 pub use view::View;
 
@@ -28,6 +32,11 @@ pub trait Source {
     /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How many observations the likelihood counts, which the KL is divided by; more than examples where each holds many.
+    fn observations(&self) -> usize {
+        self.len()
     }
 
     /// Says which batches will be asked for next, and the key of the random changes of the i-th of them, so that a source

@@ -77,7 +77,7 @@ impl Fit<'_> {
     pub fn run(&self, resume: bool, watch: &mut dyn Watch) -> Result<Outcome> {
         let mut optimiser =
             Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
-        let examples = DatasetSize::new(self.source.len())?;
+        let examples = DatasetSize::new(self.source.observations())?;
         let mut stepper = Stepper::new(self.model, examples, self.config.capture).with_sharpness(self.config.sharpness);
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
         let (before, started) = (progress.seconds, Instant::now());

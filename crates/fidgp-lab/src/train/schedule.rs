@@ -21,6 +21,15 @@ pub enum ScheduleConfig {
         #[serde(default)]
         warmup_epochs: f64,
     },
+    /// Rises linearly over `warmup_epochs`, then falls to 0 as `(1 − t)^power`.
+    Poly {
+        /// 0.9 is usual; 1 is a straight line.
+        #[serde(default = "usual_power")]
+        power: f64,
+        /// Epochs of the rise.
+        #[serde(default)]
+        warmup_epochs: f64,
+    },
     /// Rises linearly over `warmup_epochs`, then falls to 0 along half a cosine.
     Cosine {
         /// Epochs of the rise.
@@ -31,6 +40,10 @@ pub enum ScheduleConfig {
 
 fn tenth() -> f64 {
     0.1
+}
+
+fn usual_power() -> f64 {
+    0.9
 }
 
 impl ScheduleConfig {
@@ -45,6 +58,7 @@ impl ScheduleConfig {
             Self::Milestones { at, factor, .. } => {
                 factor.powi(at.iter().filter(|&&milestone| epoch >= milestone).count() as i32)
             }
+            Self::Poly { power, .. } => (1.0 - ((epoch - warmup) / (epochs - warmup)).clamp(0.0, 1.0)).powf(*power),
             Self::Cosine { .. } => {
                 let progress = (epoch - warmup) / (epochs - warmup);
                 0.5 * (1.0 + (std::f64::consts::PI * progress.clamp(0.0, 1.0)).cos())
@@ -55,7 +69,9 @@ impl ScheduleConfig {
     fn warmup_epochs(&self) -> f64 {
         match self {
             Self::Constant => 0.0,
-            Self::Milestones { warmup_epochs, .. } | Self::Cosine { warmup_epochs } => *warmup_epochs,
+            Self::Milestones { warmup_epochs, .. }
+            | Self::Poly { warmup_epochs, .. }
+            | Self::Cosine { warmup_epochs } => *warmup_epochs,
         }
     }
 
@@ -75,6 +91,9 @@ impl ScheduleConfig {
             }
             Self::Milestones { factor, .. } if !(*factor > 0.0 && factor.is_finite()) => {
                 Err(LabError::config("train.schedule.factor", format!("{factor} must be greater than 0; 0.1 is usual")))
+            }
+            Self::Poly { power, .. } if !(*power > 0.0 && power.is_finite()) => {
+                Err(LabError::config("train.schedule.power", format!("{power} must be greater than 0; 0.9 is usual")))
             }
             _ => Ok(()),
         }
@@ -97,5 +116,9 @@ mod tests {
         assert!((cosine.factor(60.0, 110.0) - 0.5).abs() < 1e-12);
         assert!(cosine.factor(110.0, 110.0) < 1e-12);
         assert!(cosine.check(10.0).is_err());
+        let poly = ScheduleConfig::Poly { power: 2.0, warmup_epochs: 10.0 };
+        assert!((poly.factor(60.0, 110.0) - 0.25).abs() < 1e-12);
+        assert!(poly.factor(110.0, 110.0).abs() < 1e-12);
+        assert!(ScheduleConfig::Poly { power: 0.0, warmup_epochs: 0.0 }.check(10.0).is_err());
     }
 }

@@ -4,8 +4,9 @@
 use fidgp::flow::{FlowConfig, MadeConfig};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
+use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::plan::PAPER_FOUR;
-use fidgp_zoo::{Counting, Depth, LayerKind, LayerPlan, ResnetConfig, cost};
+use fidgp_zoo::{Counting, Depth, FcnConfig, HrnetConfig, LayerKind, LayerPlan, NetworkConfig, ResnetConfig, cost};
 use tch::Tensor;
 
 use super::case::Case;
@@ -52,9 +53,21 @@ fn parameters(key: &str, size: i64) -> Option<Result<i64>> {
     let (posterior, rest) = match key.split_once('_')? {
         ("ffgu", rest) => (PosteriorConfig::Diagonal, rest),
         ("fidgp", rest) => (PosteriorConfig::Flow { flow: FlowConfig::default() }, rest),
-        _ => return Some(count(&resnet(key.strip_suffix("_det")?)?, None, &LayerPlan::dense())),
+        (network @ ("fcn" | "hrnet"), "ffgu") => (PosteriorConfig::Diagonal, network),
+        (network @ ("fcn" | "hrnet"), "fidgp" | "fidgp_4layers") => {
+            (PosteriorConfig::Flow { flow: FlowConfig::default() }, network)
+        }
+        _ => {
+            let network = segmenter(key).or_else(|| resnet(key.strip_suffix("_det")?))?;
+            return Some(count(&network, None, &LayerPlan::dense()));
+        }
     };
     let config = InducingConfig { inducing_rows: size, inducing_cols: size, posterior, ..Default::default() };
+    if let Some(network) = segmenter(rest) {
+        let four = key.ends_with("_4layers");
+        let plan = if four { LayerPlan::only(&PAPER_FOUR_FCN, &config) } else { LayerPlan::all(config) };
+        return Some(count(&network, None, &plan));
+    }
     let (name, which) = split_network(rest)?;
     let plan = match which {
         "4layers" => LayerPlan::only(&PAPER_FOUR, &config),
@@ -65,12 +78,12 @@ fn parameters(key: &str, size: i64) -> Option<Result<i64>> {
 }
 
 fn macs(key: &str) -> Option<Result<i64>> {
-    let (name, size) = split_network(key)?;
+    let (name, size) = if segmenter(key).is_some() { key.rsplit_once('_')? } else { split_network(key)? };
     let input = match size.split_once('x') {
         Some(_) => pair(size, 'x')?.into(),
         None => [i64::from(size.parse::<u16>().ok()?); 2],
     };
-    Some(count(&resnet(name)?, Some(input), &LayerPlan::dense()))
+    Some(count(&segmenter(name).or_else(|| resnet(name))?, Some(input), &LayerPlan::dense()))
 }
 
 fn all(config: InducingConfig, [rows, cols]: [i64; 2]) -> LayerPlan {
@@ -78,7 +91,7 @@ fn all(config: InducingConfig, [rows, cols]: [i64; 2]) -> LayerPlan {
 }
 
 /// Multiply-accumulates for a size of input, parameters without one.
-fn count(network: &ResnetConfig, input: Option<[i64; 2]>, plan: &LayerPlan) -> Result<i64, VerifyError> {
+fn count(network: &NetworkConfig, input: Option<[i64; 2]>, plan: &LayerPlan) -> Result<i64, VerifyError> {
     let cost = cost(&network.geometry(input.unwrap_or([32, 32])), plan, Counting::Compat)?;
     Ok(if input.is_some() { cost.macs } else { cost.parameters })
 }
@@ -91,8 +104,17 @@ fn split_network(key: &str) -> Option<(&str, &str)> {
     Some((name, key[name.len()..].trim_start_matches('_')))
 }
 
+/// `fcn…`, with torchvision's 21 outputs or, as the paper, 12 of the head; `hrnet…`.
+fn segmenter(name: &str) -> Option<NetworkConfig> {
+    if name.starts_with("hrnet") {
+        return Some(NetworkConfig::Hrnet(HrnetConfig::default()));
+    }
+    let outputs = if name.ends_with("_21") { 21 } else { 12 };
+    name.starts_with("fcn").then(|| NetworkConfig::Fcn(FcnConfig { outputs, ..FcnConfig::default() }))
+}
+
 /// `resnet18_cifar100`, `resnet50_imagenet`.
-fn resnet(name: &str) -> Option<ResnetConfig> {
+fn resnet(name: &str) -> Option<NetworkConfig> {
     let (depth, data) = name.strip_prefix("resnet")?.split_once('_')?;
     let depth = Depth::try_from(depth.parse::<i64>().ok()?).ok()?;
     let network = match data.strip_prefix("cifar") {
@@ -100,7 +122,7 @@ fn resnet(name: &str) -> Option<ResnetConfig> {
         None if data == "imagenet" => ResnetConfig::imagenet(),
         None => return None,
     };
-    Some(ResnetConfig { depth, ..network })
+    Some(NetworkConfig::Resnet(ResnetConfig { depth, ..network }))
 }
 
 fn pair(text: &str, separator: char) -> Option<(i64, i64)> {

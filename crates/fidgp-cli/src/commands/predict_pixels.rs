@@ -1,0 +1,63 @@
+//! `fidgp predict` of a segmentation: a table, and a map of each picture.
+
+use std::fmt::Write;
+
+use fidgp_lab::LabError;
+use fidgp_lab::predict::Predictor;
+use fidgp_lab::record::write_atomically;
+use serde_json::json;
+
+use super::predict::{Failed, Said, files};
+use crate::args::Predict;
+
+pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Said, Vec<Failed>), LabError> {
+    if arguments.tolerance.is_some() {
+        return Err(LabError::config("--tolerance", "is for whole pictures; give a segmentation its --draws"));
+    }
+    let (files, mut failed) = files(&arguments.inputs);
+    let mut said = Said { table: String::new(), json: Vec::new() };
+    for file in files {
+        let prediction = match predictor.segment(&file, draws) {
+            Ok(prediction) => prediction,
+            Err(error) => {
+                failed.push((file, error));
+                continue;
+            }
+        };
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let map = arguments.maps.join(format!("{name}.png"));
+        write_atomically(&map, &prediction.map.to_png()?)?;
+        let top = prediction.top(arguments.top.get());
+        let class =
+            |&(index, share): &(usize, f64)| json!({"class": predictor.classes[index], "index": index, "share": share});
+        said.json.push(json!({
+            "input": file,
+            "map": map,
+            "top": top.iter().map(class).collect::<Vec<_>>(),
+            "total": prediction.total,
+            "aleatoric": prediction.aleatoric,
+            "epistemic": prediction.epistemic,
+        }));
+        let shares = top.iter().map(|(index, share)| format!("{} {:.0} %", predictor.classes[*index], 100.0 * share));
+        let shares = shares.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(
+            said.table,
+            "{}: {shares}; uncertainty {:.3} = {:.3} aleatoric + {:.3} epistemic; {}",
+            file.display(),
+            prediction.total,
+            prediction.aleatoric,
+            prediction.epistemic,
+            map.display()
+        );
+    }
+    if !said.table.is_empty() {
+        let classes = predictor.classes.len();
+        let _ = writeln!(
+            said.table,
+            "\nshares of pixels; uncertainty in nats per pixel, at most {:.2} for {classes} classes; maps show picture, \
+             prediction, total, aleatoric and epistemic uncertainty",
+            (classes as f64).ln()
+        );
+    }
+    Ok((said, failed))
+}

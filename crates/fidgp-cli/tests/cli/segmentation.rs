@@ -1,0 +1,188 @@
+//! A class for every pixel: from pictures with masks to metrics, maps and a report, and what is said of files that are wrong.
+
+use std::fs;
+
+use image::{GrayImage, Luma, Rgb, RgbImage};
+
+use crate::{Place, json};
+
+const WIDTH: u32 = 48;
+const HEIGHT: u32 = 40;
+
+/// Textured ground (0) with a red square (1) and a blue one (2); the first two columns have no class.
+fn write_pair(place: &Place, part: &str, number: u32) {
+    let red = (4 + number * 7 % 20, 3 + number * 5 % 18);
+    let blue = (4 + number * 11 % 26, 3 + number * 13 % 20);
+    let within =
+        |(left, top): (u32, u32), x: u32, y: u32| (left..left + 16).contains(&x) && (top..top + 16).contains(&y);
+    let class = |x: u32, y: u32| u8::from(within(red, x, y)) + if within(blue, x, y) { 2 } else { 0 };
+    let class = |x: u32, y: u32| if x < 2 { 255 } else { class(x, y).min(2) };
+    let picture = RgbImage::from_fn(WIDTH, HEIGHT, |x, y| {
+        let texture = (70 + (x * 7 + y * 13 + number * 29) % 50) as u8;
+        match class(x, y) {
+            1 => Rgb([210, texture, texture]),
+            2 => Rgb([texture, texture, 220]),
+            _ => Rgb([texture; 3]),
+        }
+    });
+    let mask = GrayImage::from_fn(WIDTH, HEIGHT, |x, y| Luma([class(x, y)]));
+    for kind in ["images", "masks"] {
+        fs::create_dir_all(place.path(&format!("data/shapes/{kind}/{part}"))).unwrap();
+    }
+    picture.save(place.path(&format!("data/shapes/images/{part}/{number:02}.png"))).unwrap();
+    mask.save(place.path(&format!("data/shapes/masks/{part}/{number:02}.png"))).unwrap();
+}
+
+const CONFIG: &str = r#"
+name = "shapes"
+method = "fidgp"
+seed = 3
+[data]
+set = "segmentation"
+layout = "masks"
+path = "shapes"
+classes = ["ground", "red", "blue"]
+crop = [32, 32]
+scale = [0.9, 1.2]
+jitter = 0.1
+[network]
+kind = "fcn"
+depth = 18
+width = 8
+[inducing]
+layers = ["backbone.layer3.1.conv1", "backbone.layer4.1.conv2"]
+inducing_rows = 16
+inducing_cols = 16
+[likelihood]
+kind = "pixels"
+aux_weight = 0.4
+class_weights = [1.0, 1.0, 1.5]
+[train]
+epochs = 14
+batch_size = 8
+optimiser = { kind = "adam", learning_rate = 0.01 }
+schedule = { kind = "poly" }
+validate_every = 7
+select = "best"
+[predict]
+draws = 3
+window = [32, 40]
+"#;
+
+fn made() -> Place {
+    let place = Place::new();
+    for (part, count) in [("train", 24), ("val", 4), ("test", 5)] {
+        (0..count).for_each(|number| write_pair(&place, part, number * 3 + part.len() as u32));
+    }
+    place.write("run.toml", CONFIG);
+    place
+}
+
+fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let start = ["train", "run.toml", "--device", "cpu", "--threads", "1", "--data", "data", "--out", "run"];
+    start.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
+    let place = made();
+    place.fidgp(&words(&[])).ends(0);
+    let results = json(&place.path("run/results.json"));
+    let metric = |name: &str| results["metrics"][name].as_f64().unwrap_or_else(|| panic!("{name}"));
+    assert!(metric("seg/mIoU") > 0.6, "{}", metric("seg/mIoU"));
+    assert!(metric("seg/pixAcc") > 0.85 && metric("seg/NLL") < 0.5, "{results}");
+    assert!(metric("seg/BoundaryRatio") > 1.0, "doubt is greater at boundaries");
+    assert!(metric("validation/seg/mIoU") > 0.5);
+    let figure = &results["figures"][0];
+    assert_eq!(figure["classes"].as_array().unwrap().len(), 3);
+    let pixels: u64 = figure["classes"].as_array().unwrap().iter().map(|class| class["pixels"].as_u64().unwrap()).sum();
+    assert_eq!(pixels, u64::from(5 * (WIDTH - 2) * HEIGHT), "void pixels are not counted");
+    let examples = json(&place.path("run/examples.json"));
+    assert_eq!(examples["seg/NLL"].as_array().unwrap().len(), 5);
+
+    let map = image::open(place.path(&format!("run/maps/{}", figure["maps"][0].as_str().unwrap()))).unwrap();
+    assert_eq!((map.width(), map.height()), (4 * WIDTH + 12, 2 * HEIGHT + 4));
+    place.fidgp(&["report", "run"]).ends(0);
+    let page = fs::read_to_string(place.path("run/report.html")).unwrap();
+    for part in ["data:image/png;base64,", "Boundaries and insides", "seg/mIoU", "<th scope=\"row\">blue</th>"] {
+        assert!(page.contains(part), "{part}");
+    }
+
+    // measured again it is the same
+    let again = place.fidgp(&["eval", "run", "--data", "data", "--device", "cpu", "--json"]).ends(0);
+    let again: serde_json::Value = serde_json::from_str(&again.out).unwrap();
+    let gap = again["metrics"]["seg/NLL"].as_f64().unwrap() - metric("seg/NLL");
+    assert!(gap.abs() < 1e-6, "with another number of threads only rounding differs: {gap}");
+
+    // new pictures, one of them damaged
+    fs::create_dir_all(place.path("new")).unwrap();
+    fs::copy(place.path("data/shapes/images/test/04.png"), place.path("new/a.png")).unwrap();
+    place.write("new/b.png", "no picture");
+    let said = place.fidgp(&["predict", "run", "new", "--device", "cpu", "--maps", "seen"]).ends(1).says(&["b.png"]);
+    assert!(said.out.contains("ground") && said.out.contains("epistemic"), "{}", said.out);
+    let map = image::open(place.path("seen/a.png")).unwrap();
+    assert_eq!((map.width(), map.height()), (5 * WIDTH + 16, HEIGHT));
+
+    // whole pictures scored, with the controls of the bench
+    let ood =
+        ["ood", "run", "--ood", "night,blurred", "--data", "data", "--device", "cpu", "--draws", "0", "--out", "ood"];
+    let said = place.fidgp(&ood).ends(0);
+    assert!(said.out.contains("subspace") && said.out.contains("blurred"), "{}", said.out);
+    let document = json(&place.path("ood/ood.json"));
+    assert!(document["controls"].as_array().unwrap().iter().all(|control| control["passed"] == true));
+    assert!(!document["sets"][0]["trivial"].as_array().unwrap().is_empty(), "night is dark");
+
+    // as a model folder
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    let said = place.fidgp(&["predict", "model", "new/a.png", "--device", "cpu", "--json"]).ends(0);
+    let said: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(said["inputs"][0]["top"][0]["class"], "ground");
+}
+
+#[test]
+fn every_method_but_sngp_segments() {
+    let place = made();
+    let quick = ["--set", "train.epochs=1", "--set", "predict.draws=2", "--set", "train.select=last", "--force"];
+    let quick = quick.into_iter().chain(["--set", "train.validate_every=0", "--set", "data.limit=8"]);
+    for method in ["deterministic", "ffgu", "batch-ensemble", "mc-dropout", "mean-field", "ensemble"] {
+        let method = format!("method={method}");
+        let more: Vec<&str> = quick.clone().chain(["--set", &method]).collect();
+        place.fidgp(&words(&more)).ends(0);
+        let metrics = &json(&place.path("run/results.json"))["metrics"];
+        let epistemic = metrics["test/ens_MI"].as_f64().unwrap();
+        assert!(metrics["seg/NLL"].as_f64().is_some() && epistemic >= 0.0, "{method}");
+        assert_eq!(epistemic > 1e-7, method != "method=deterministic", "{method} {epistemic}");
+    }
+    place.fidgp(&words(&["--set", "method=sngp", "--force"])).ends(2).says(&["sngp"]);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let place = made();
+    let mask = place.path("data/shapes/masks/train/05.png");
+    let sound = fs::read(&mask).unwrap();
+    GrayImage::from_pixel(WIDTH, HEIGHT, Luma([3])).save(&mask).unwrap();
+    place.fidgp(&words(&[])).ends(1).says(&["masks/train/05.png", "class id 3"]);
+    GrayImage::from_pixel(WIDTH, HEIGHT + 1, Luma([0])).save(&mask).unwrap();
+    place.fidgp(&words(&[])).ends(1).says(&["masks/train/05.png", "48×41", "48×40"]);
+    fs::remove_file(&mask).unwrap();
+    place.fidgp(&words(&[])).ends(1).says(&["images/train/05.png", "masks/train/05.png", "missing"]);
+    fs::write(&mask, sound).unwrap();
+    assert!(!place.path("run").exists(), "a run that cannot begin changes nothing");
+
+    for (change, said) in [
+        ("network={kind=\"resnet\", depth=18, stem=\"cifar\"}", ["network.kind", "fcn"]),
+        ("likelihood={kind=\"categorical\"}", ["likelihood.kind", "pixels"]),
+        ("likelihood.class_weights=[1.0]", ["likelihood.class_weights", "3"]),
+        ("data.crop=[0, 4]", ["data.crop", "at least"]),
+        ("data.scale=[2.0, 1.0]", ["data.scale", "lesser first"]),
+        ("data.jitter=1.5", ["data.jitter", "[0, 1)"]),
+        ("network.outputs=2", ["network.outputs", "3 classes"]),
+        ("network.aux_outputs=1", ["network.aux_outputs", "3 classes"]),
+        ("predict.window=[0, 1]", ["predict.window", "at least"]),
+        ("train.schedule={kind=\"poly\", power=0.0}", ["train.schedule.power", "0.9"]),
+        ("data.classes=[]", ["data.classes", "name the classes"]),
+    ] {
+        place.fidgp(&words(&["--set", change])).ends(2).says(&said);
+    }
+}
