@@ -2,6 +2,7 @@
 
 mod images;
 mod members;
+mod paper;
 mod segmentation;
 mod sets;
 mod settle;

@@ -111,6 +111,7 @@ fn assess(
     tested.figure.maps = maps;
     results.metrics = tested.metrics;
     results.metric_notes = tested.notes;
+    results.published = super::paper::of(config, pairs);
     results.figures = vec![Figure::Segmentation(Box::new(tested.figure))];
     if let Some(set) = &sets.validation {
         let set = source(set, pairs, model, setting)?;
