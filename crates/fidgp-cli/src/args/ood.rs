@@ -1,0 +1,87 @@
+//! What can be typed after `fidgp ood`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Compare out-of-distribution scores of a model, controls first.
+///
+/// One model, one U, one normalisation and one resize for every set. Controls run first: the same images twice, shuffled and
+/// re-batched, two halves of the ID set. When one fails there is no table, and the exit code is 1.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp ood runs/cifar100-fidgp-all --ood cifar10,svhn,mnist,fashion-mnist --choose-on notmnist,mixed,heldout\n  \
+    fidgp ood MODEL --id cifar100 --ood cifar10,photos/ --near cifar10 --limit 2000 --draws 0 --device cpu\n  \
+    fidgp ood --logits L.safetensors --features F.safetensors --ood svhn"
+)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
+pub struct Ood {
+    /// A run folder, or a model folder made by `fidgp export`
+    #[arg(required_unless_present = "logits")]
+    pub model: Option<PathBuf>,
+    /// Score arrays and no model: logits of every set (and of `fit`, ID training rows) under its name, in a .safetensors file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "draw", "draws", "limit", "fit", "forward_only", "device", "data"])]
+    pub logits: Option<PathBuf>,
+    /// Penultimate features under the same names, with head.weight and head.bias for the scores that need them
+    #[arg(long, value_name = "FILE", requires = "logits")]
+    pub features: Option<PathBuf>,
+    /// The ID set: a known one, or a folder with train/ and val/ [default: the one the model was trained on; `id` for arrays]
+    #[arg(long)]
+    pub id: Option<String>,
+    /// The OoD sets: known ones or folders of pictures, with commas between
+    #[arg(long = "ood", value_name = "SET", value_delimiter = ',', required = true)]
+    pub sets: Vec<String>,
+    /// Which of them count as near [CIFAR-10 and CIFAR-100 are near each other anyway]
+    #[arg(long, value_name = "SET", value_delimiter = ',')]
+    pub near: Vec<String>,
+    /// Choose layers, rank and combination on these sets, none of which may be in --ood; also `noise` (Gaussian pixels),
+    /// `mixed` (means of two ID training images) and `heldout` (ID images whose classes are taken out)
+    #[arg(long, value_delimiter = ',', value_name = "SET")]
+    pub choose_on: Vec<String>,
+    /// Score with this draw of U and not with its posterior mean
+    #[arg(long, value_name = "NUMBER")]
+    pub draw: Option<u64>,
+    /// Weight draws K of the mutual information; 0 leaves it out [default: as in the model's config]
+    #[arg(long)]
+    pub draws: Option<u64>,
+    /// No backward pass: leaves out the scores made of gradients, at a third of the time
+    #[arg(long)]
+    pub forward_only: bool,
+    /// Use at most so many images of each set, picked by the seed
+    #[arg(long)]
+    pub limit: Option<NonZero<usize>>,
+    /// ID training images that statistics are fitted on
+    #[arg(long, default_value = "10000")]
+    pub fit: NonZero<usize>,
+    /// Images in a batch
+    #[arg(long, default_value = "100")]
+    pub batch: NonZero<usize>,
+    /// Seed of subsets and bootstrap
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Run the released script's procedure as well, beside its null control: a new U and a normalisation for each set
+    #[arg(long, conflicts_with = "logits")]
+    pub paper_protocol: bool,
+    /// Print the paper's lemma as measured, layer by layer (it is in report and ood.json anyway)
+    #[arg(long, conflicts_with = "logits")]
+    pub spectral: bool,
+    /// Fit on ID training images again, and keep nothing beside the model
+    #[arg(long, conflicts_with = "logits")]
+    pub fresh: bool,
+    /// Write the table even if a control fails, with a warning in it
+    #[arg(long)]
+    pub unsafe_skip_controls: bool,
+    /// Where to write report, ood.json, ood.csv and scores/ [default: ood/ in the model's folder, or here]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// The whole document as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+}
