@@ -6,10 +6,11 @@ use fidgp::Key;
 use fidgp::layer::{Factors, Mode, Noise, Pass};
 use fidgp::linalg::Check;
 use fidgp::objective::{DatasetSize, sum_kl};
-use fidgp_cuda::{Graph, SideStream};
+use fidgp_cuda::SideStream;
 use serde::Serialize;
-use tch::{Cuda, Device, Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
+use crate::capture::{aside, record, synchronise};
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::model::{Model, Signature};
@@ -206,23 +207,15 @@ impl<'a> Bench<'a> {
     fn replayed(&self, what: &str, work: impl Fn() -> Result<()>) -> Result<Measured> {
         let Device::Cuda(index) = self.options.device else { return self.measure(what, work) };
         let failed = |error| LabError::config("CUDA graph", format!("{what}: {error}"));
-        let stream = SideStream::new(index).map_err(failed)?;
-        let captured = stream.with(|| {
-            (0..3).try_for_each(|_| work())?;
-            Cuda::synchronize(index as i64);
-            Graph::capture(&work).map_err(failed)?
-        });
-        let (graph, ()) = captured.map_err(failed)??;
+        let (device, stream) = (self.options.device, SideStream::new(index).map_err(failed)?);
+        aside(device, stream, || (0..3).try_for_each(|_| work())).map_err(failed)??;
+        let (graph, ()) = record(device, stream, &work).map_err(failed)?;
         self.measure(what, || graph.replay().map_err(failed))
     }
 
     fn measure(&self, what: &str, mut work: impl FnMut() -> Result<()>) -> Result<Measured> {
         (0..WARM_UP).try_for_each(|_| work())?;
-        let wait = || {
-            if let Device::Cuda(index) = self.options.device {
-                Cuda::synchronize(index as i64);
-            }
-        };
+        let wait = || synchronise(self.options.device);
         let repeats = if self.options.device.is_cuda() { CUDA_REPEATS } else { 1 };
         let mut samples = Vec::with_capacity(self.options.rounds);
         for _ in 0..self.options.rounds {

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod calibrate;
+mod capture;
 pub mod compare;
 pub mod complexity;
 pub mod config;

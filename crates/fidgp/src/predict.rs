@@ -75,7 +75,7 @@ impl<'a> Draws<'a> {
                 None => vec![Pass::mean(&weights, &self.factors, Mode::Eval)?],
             };
             let passes = passes.into_iter().map(|pass| pass.computing_in(self.compute).with_cast_weights()).collect();
-            Ok(Passes { network: self.network, passes, keys, compute: self.compute })
+            Ok(Passes { network: self.network, drawn: passes, keys, compute: self.compute })
         })
     }
 
@@ -156,7 +156,7 @@ pub trait Runner<'a> {
 #[derive(Debug)]
 pub struct Passes<'a> {
     network: &'a dyn Network,
-    passes: Vec<Pass>,
+    drawn: Vec<Pass>,
     keys: Option<Vec<Key>>,
     compute: Option<Kind>,
 }
@@ -165,14 +165,14 @@ impl<'a> Passes<'a> {
     /// Keeps the noise on outputs in tensors of their own, made by the next run: from then on, [`Self::renew_noise`]
     /// overwrites them.
     pub fn keep_noise(&mut self) {
-        for pass in &mut self.passes {
+        for pass in &mut self.drawn {
             pass.noise = std::mem::take(&mut pass.noise).kept();
         }
     }
 
     /// Overwrites kept noise on outputs with that of another batch.
     pub fn renew_noise(&mut self, number: u64) {
-        for (pass, key) in self.passes.iter_mut().zip(self.keys.iter().flatten()) {
+        for (pass, key) in self.drawn.iter_mut().zip(self.keys.iter().flatten()) {
             pass.noise.redraw(key.at(number));
         }
     }
@@ -190,20 +190,20 @@ impl<'a> Passes<'a> {
     fn outputs_from(&mut self, shared: &Tensor, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
         let drawn = self.network.first_drawn_stage()..self.network.stages();
         tch::no_grad(|| {
-            self.passes.iter_mut().try_for_each(|pass| each(run_stages(self.network, drawn.clone(), shared, pass)?))
+            self.drawn.iter_mut().try_for_each(|pass| each(run_stages(self.network, drawn.clone(), shared, pass)?))
         })
     }
 
     /// Noise on outputs of the batch with this number.
     fn set_noise(&mut self, number: u64) {
-        for (pass, key) in self.passes.iter_mut().zip(self.keys.iter().flatten()) {
+        for (pass, key) in self.drawn.iter_mut().zip(self.keys.iter().flatten()) {
             pass.set_noise(key.at(number));
         }
     }
 
     /// Overwrites the weights with those of other draws, tensor by tensor.
     pub fn overwrite(&mut self, other: Passes<'a>) {
-        tch::no_grad(|| self.passes.iter_mut().zip(&other.passes).for_each(|(pass, other)| pass.overwrite(other)));
+        tch::no_grad(|| self.drawn.iter_mut().zip(&other.drawn).for_each(|(pass, other)| pass.overwrite(other)));
         self.keys = other.keys;
     }
 }

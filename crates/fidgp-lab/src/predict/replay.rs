@@ -3,7 +3,9 @@
 
 use fidgp::predict::{Passes, Runner};
 use fidgp_cuda::{Graph, GraphError, SideStream};
-use tch::{Cuda, Tensor};
+use tch::{Device, Tensor};
+
+use crate::capture::{aside, record};
 
 /// Batches before the capture: they choose kernels and allocate workspaces, which a capture may not.
 const WARM_UP: usize = 2;
@@ -12,7 +14,7 @@ const WARM_UP: usize = 2;
 #[derive(Debug)]
 pub struct Replayed<'a> {
     passes: Passes<'a>,
-    device: usize,
+    device: Device,
     capture: Capture,
 }
 
@@ -44,7 +46,7 @@ impl<'a> Replayed<'a> {
             }
             Err(error) => not_captured(&error),
         };
-        Self { passes, device, capture }
+        Self { passes, device: Device::Cuda(device), capture }
     }
 
     fn outputs(&mut self, batch: &Tensor) -> fidgp::Result<Vec<Tensor>> {
@@ -56,18 +58,9 @@ impl<'a> Replayed<'a> {
         Ok(all)
     }
 
-    /// Work on the side stream, finished before and after.
-    fn aside<T>(&mut self, stream: SideStream, work: impl FnOnce(&mut Self) -> T) -> Result<T, GraphError> {
-        Cuda::synchronize(self.device as i64);
-        let result = stream.with(|| work(self));
-        Cuda::synchronize(self.device as i64);
-        result
-    }
-
     fn captured(&mut self, batch: &Tensor, stream: SideStream) -> Result<Captured, GraphError> {
         let batch = batch.copy();
-        let captured = self.aside(stream, |this| Graph::capture(|| this.outputs(&batch)))??;
-        let (graph, outputs) = captured.map_err(|error| GraphError(error.to_string()))?;
+        let (graph, outputs) = record(self.device, stream, || self.outputs(&batch))?;
         Ok(Captured { graph, batch, outputs })
     }
 
@@ -84,7 +77,7 @@ impl<'a> Replayed<'a> {
             }
             Capture::Warming(stream, done) if done < WARM_UP => {
                 self.passes.renew_noise(number);
-                match self.aside(stream, |this| this.outputs(batch)) {
+                match aside(self.device, stream, || self.outputs(batch)) {
                     Ok(outputs) => {
                         self.capture = Capture::Warming(stream, done + 1);
                         outputs

@@ -9,9 +9,10 @@ use fidgp::layer::{Ahead, Factors, Mode, Noise, OutputNoise, Pass};
 use fidgp::linalg::Check;
 use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
 use fidgp_cuda::{Graph, GraphError, SideStream};
-use tch::{Cuda, Device, Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::optimiser::Optimiser;
+use crate::capture::{aside, record};
 use crate::error::{LabError, Result};
 use crate::model::Model;
 
@@ -143,7 +144,7 @@ impl<'a> Stepper<'a> {
                 }
             }
             Capture::Warming(stream, done, _) if done < WARM_UP => {
-                match self.aside(stream, || self.launch(input, optimiser, true)) {
+                match aside(self.model.store.device(), stream, || self.launch(input, optimiser, true)) {
                     Ok(warmed) => {
                         let (stepped, outputs) = warmed?;
                         self.capture = Capture::Warming(stream, done + 1, outputs);
@@ -155,19 +156,16 @@ impl<'a> Stepper<'a> {
                     }
                 }
             }
-            Capture::Warming(stream, _, outputs) => {
-                let captured = self.aside(stream, || self.captured(input, outputs, optimiser));
-                match captured {
-                    Ok(Ok(captured)) => {
-                        self.capture = Capture::Ready(stream, Box::new(captured?));
-                        self.step(input, optimiser)
-                    }
-                    Ok(Err(error)) | Err(error) => {
-                        self.capture = not_captured(&error);
-                        self.plain(input, optimiser)
-                    }
+            Capture::Warming(stream, _, outputs) => match self.captured(stream, input, outputs, optimiser) {
+                Ok(captured) => {
+                    self.capture = Capture::Ready(stream, Box::new(captured));
+                    self.step(input, optimiser)
                 }
-            }
+                Err(error) => {
+                    self.capture = not_captured(&error);
+                    self.plain(input, optimiser)
+                }
+            },
         }
     }
 
@@ -257,16 +255,17 @@ impl<'a> Stepper<'a> {
     /// Captures the step with tensors of its own.
     fn captured(
         &self,
+        stream: SideStream,
         input: &StepInput,
         outputs: OutputNoise,
         optimiser: &Optimiser,
-    ) -> std::result::Result<Result<Captured>, GraphError> {
+    ) -> std::result::Result<Captured, GraphError> {
         let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
         noise.outputs = outputs;
         let fixed = Fixed { x: input.x.copy(), y: input.y.copy(), ..self.fixed(input, noise) };
-        synchronise(self.model.store.device());
-        let result = Graph::capture(|| self.compute(&fixed, input.frozen_norm, optimiser))?;
-        Ok(result.map(|(graph, (stepped, _))| Captured { graph, fixed, frozen_norm: input.frozen_norm, stepped }))
+        let work = || self.compute(&fixed, input.frozen_norm, optimiser);
+        let (graph, (stepped, _)) = record(self.model.store.device(), stream, work)?;
+        Ok(Captured { graph, fixed, frozen_norm: input.frozen_norm, stepped })
     }
 
     /// Overwrites the inputs and launches the graph.
@@ -280,20 +279,6 @@ impl<'a> Stepper<'a> {
         });
         graph.replay()?;
         Ok(Stepped { parts: stepped.parts.copy(), gradient: stepped.gradient.shallow_clone() })
-    }
-
-    /// Work on the side stream, finished before and after.
-    fn aside<T>(&self, stream: SideStream, work: impl FnOnce() -> T) -> std::result::Result<T, GraphError> {
-        synchronise(self.model.store.device());
-        let result = stream.with(work);
-        synchronise(self.model.store.device());
-        result
-    }
-}
-
-fn synchronise(device: Device) {
-    if let Device::Cuda(index) = device {
-        Cuda::synchronize(index as i64);
     }
 }
 

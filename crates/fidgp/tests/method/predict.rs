@@ -4,7 +4,7 @@ use fidgp::Key;
 use fidgp::conditional::NoiseOn;
 use fidgp::layer::{Mode, Network, Pass, SlotConfig};
 use fidgp::objective::{Gaussian, NoiseConfig};
-use fidgp::predict::{Draws, classify, classify_to, regress};
+use fidgp::predict::{Draws, Passes, Runner, classify, classify_to, regress};
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
 
@@ -117,6 +117,43 @@ fn parts_of_a_set_are_predicted_as_the_whole() {
     draws.first_batch += 1;
     let after = classify(&draws, &[second], None).unwrap().probs;
     assert_eq!(Tensor::cat(&[before, after], 0), whole);
+}
+
+/// What a captured prediction does: the tensors stay, their numbers are overwritten.
+#[test]
+fn overwritten_weights_and_noise_are_those_of_new_draws() {
+    for config in [config(), reparam(NoiseOn::Outputs)] {
+        let (_store, net) = net(3, &inducing(&config));
+        let draws = Draws::new(&net, 6, Key::new(151)).unwrap();
+        let [first, _] = batches();
+        let other = normal(Key::new(152), &[4, 3]);
+        let new = |part: std::ops::Range<u64>, batch: &Tensor, number: u64| {
+            let mut outputs = Vec::new();
+            let mut keep = |output| {
+                outputs.push(output);
+                Ok(())
+            };
+            draws.passes(part).unwrap().run(batch, number, &mut keep).unwrap();
+            Tensor::stack(&outputs, 0)
+        };
+        let kept = |passes: &mut Passes, batch: &Tensor| {
+            let mut outputs = Vec::new();
+            let mut keep = |output| {
+                outputs.push(output);
+                Ok(())
+            };
+            passes.outputs(batch, &mut keep).unwrap();
+            Tensor::stack(&outputs, 0)
+        };
+        let mut passes = draws.passes(0..3).unwrap();
+        passes.keep_noise();
+        kept(&mut passes, &first);
+        passes.renew_noise(7);
+        assert_eq!(kept(&mut passes, &other), new(0..3, &other, 7));
+        passes.overwrite(draws.passes(3..6).unwrap());
+        passes.renew_noise(8);
+        assert_eq!(kept(&mut passes, &first), new(3..6, &first, 8));
+    }
 }
 
 #[test]
