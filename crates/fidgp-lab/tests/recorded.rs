@@ -42,6 +42,27 @@ fn every_record_says_where_it_comes_from() {
     }
 }
 
+/// Benchmarks too; and an out-of-distribution table whose controls failed has no place here.
+#[test]
+fn every_benchmark_says_where_it_comes_from() {
+    let read = |folder: &str| -> Vec<serde_json::Value> {
+        let files = std::fs::read_dir(root().join("results").join(folder)).unwrap();
+        files.map(|file| serde_json::from_slice(&std::fs::read(file.unwrap().path()).unwrap()).unwrap()).collect()
+    };
+    let (ood, bench) = (read("ood"), read("bench"));
+    assert!(!ood.is_empty() && bench.len() >= 3);
+    for record in ood.iter().chain(&bench) {
+        let commit = record["commit"].as_str().unwrap();
+        assert!(commit.len() >= 12 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{commit}");
+        assert!(record["command"].as_str().is_some_and(|command| !command.is_empty()));
+        assert!(record["hardware"]["cpu"].as_str().is_some());
+    }
+    for record in &ood {
+        let held = |control: &serde_json::Value| control["passed"] == true;
+        assert!(record["controls"].as_array().unwrap().iter().all(held) && record["controls_skipped"] == false);
+    }
+}
+
 /// The three promises of the one-dimensional regression, for both panels, on seeds that were not used to choose anything:
 /// each holds for the mean over the three seeds, coverage for every one of them.
 #[test]

@@ -5,7 +5,7 @@ use tch::{Kind, Tensor};
 use super::activation::Head;
 use super::logit_scores::energy;
 
-/// Share of the features that is set to zero: the paper's 90 % for CIFAR.
+/// Share of the features that is set to zero; 90 % is usual.
 pub const PRUNED: f64 = 0.9;
 
 /// Energy of the logits after all but the largest features are set to zero and these are multiplied by `exp(s₁/s₂)`, s₁

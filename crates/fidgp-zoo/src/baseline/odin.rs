@@ -2,9 +2,9 @@
 
 use tch::{Kind, Tensor};
 
-/// T of the paper.
+/// T, as usual.
 pub const TEMPERATURE: f64 = 1000.0;
-/// ε of the paper, on the scale where pixels run from 0 to 1.
+/// ε, a usual one, on the scale where pixels run from 0 to 1.
 pub const EPSILON: f64 = 0.0014;
 
 /// `−ln max_k softmax(logits/T)_k`, summed: its gradient at the input says which way to step. `[N, K]` → scalar
