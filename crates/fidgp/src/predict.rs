@@ -115,11 +115,21 @@ impl<'a> Draws<'a> {
         let weights = self.network.inducing();
         let numbers: i64 = weights.iter().map(|weight| weight.sizes().d_out * weight.sizes().d_in).sum();
         let at_once = (NUMBERS_AT_ONCE / numbers.max(1)).max(1) as u64;
+        let mut last: Option<(u64, Box<dyn Runner<'a> + 'a>)> = None;
         for start in draws.clone().step_by(at_once as usize) {
-            let mut runner = (self.runner)(self.passes(start..draws.end.min(start + at_once))?);
+            let end = draws.end.min(start + at_once);
+            let passes = self.passes(start..end)?;
+            let mut runner = match last.take() {
+                Some((count, mut runner)) if count == end - start => {
+                    runner.replace(passes);
+                    runner
+                }
+                _ => (self.runner)(passes),
+            };
             for (index, batch) in batches.iter().enumerate() {
                 runner.run(batch, self.first_batch + index as u64, &mut |outputs| each(index, outputs))?;
             }
+            last = Some((end - start, runner));
         }
         Ok(())
     }
@@ -148,7 +158,7 @@ pub trait Runner<'a> {
     /// When the batch does not fit the network.
     fn run(&mut self, batch: &Tensor, number: u64, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()>;
 
-    /// Goes on with other draws.
+    /// Goes on with as many other draws.
     fn replace(&mut self, passes: Passes<'a>);
 }
 
@@ -162,15 +172,15 @@ pub struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Keeps the noise on outputs in tensors of their own, made by the next run: from then on, [`Self::renew_noise`]
-    /// overwrites them.
+    /// Keeps the noise on outputs in tensors of their own, made by the next run and of its batch's size: from then on,
+    /// [`Self::renew_noise`] overwrites them.
     pub fn keep_noise(&mut self) {
         for pass in &mut self.drawn {
             pass.noise = std::mem::take(&mut pass.noise).kept();
         }
     }
 
-    /// Overwrites kept noise on outputs with that of another batch.
+    /// Goes on with the noise on outputs of another batch, in the same tensors where they are kept.
     pub fn renew_noise(&mut self, number: u64) {
         for (pass, key) in self.drawn.iter_mut().zip(self.keys.iter().flatten()) {
             pass.noise.redraw(key.at(number));

@@ -97,8 +97,9 @@ impl OutputNoise {
         self
     }
 
-    /// Overwrites what has been kept with the noise of another key.
+    /// Goes on with the noise of another key: what has been kept is overwritten with it.
     pub(crate) fn redraw(&mut self, key: Key) {
+        self.key = self.key.map(|_| key);
         tch::no_grad(|| {
             for (layer, noise) in &mut self.drawn {
                 output_key(key, layer).refill_normal(noise);
@@ -149,17 +150,20 @@ impl OutputNoise {
         self.key.is_some()
     }
 
-    /// Standard normals for a layer's outputs (or inputs), the same for the same key and layer.
+    /// Standard normals for a layer's outputs (or inputs), the same for the same key and layer. Of what is kept, tensors of
+    /// another size are left alone.
     ///
     /// # Errors
     /// When the pass has no noise.
     pub fn of(&mut self, layer: &str, like: &Tensor) -> Result<Tensor> {
-        if let Some(drawn) = self.drawn.get(layer) {
+        let kept = self.drawn.get(layer);
+        if let Some(drawn) = kept.filter(|drawn| drawn.size() == like.size()) {
             return Ok(drawn.shallow_clone());
         }
-        let key = self.key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
+        let (keep, key) = (self.keep && kept.is_none(), self.key);
+        let key = key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
         let noise = output_key(key, layer).normal(&like.size(), like.kind(), like.device());
-        if self.keep {
+        if keep {
             self.drawn.insert(layer.to_owned(), noise.shallow_clone());
         }
         Ok(noise)

@@ -147,8 +147,12 @@ fn overwritten_weights_and_noise_are_those_of_new_draws() {
         };
         let mut passes = draws.passes(0..3).unwrap();
         passes.keep_noise();
-        drop(kept(&mut passes, &first)); // makes the tensors
+        passes.renew_noise(6);
+        assert_eq!(kept(&mut passes, &first), new(0..3, &first, 6)); // makes the tensors
         passes.renew_noise(7);
+        assert_eq!(kept(&mut passes, &other), new(0..3, &other, 7));
+        let few = other.narrow(0, 0, 3); // a last batch that is smaller, and the tensors stay
+        assert_eq!(kept(&mut passes, &few), new(0..3, &few, 7));
         assert_eq!(kept(&mut passes, &other), new(0..3, &other, 7));
         passes.overwrite(draws.passes(3..6).unwrap());
         passes.renew_noise(8);
