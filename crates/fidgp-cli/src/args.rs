@@ -56,6 +56,17 @@ pub enum Command {
     Doctor,
 }
 
+// Where a command computes and finds its data; no doc comment, which would replace the command's own.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// cpu, cuda, cuda:N or auto
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub struct Demo {
     /// Folder for the run and its report
@@ -94,12 +105,8 @@ pub struct Train {
     /// Start again even if the folder holds a run
     #[arg(long)]
     pub force: bool,
-    /// cpu, cuda, cuda:N or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
-    #[arg(long)]
-    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
     /// Which standard splits of a UCI set: all, or numbers such as 0,1,2
     #[arg(long, default_value = "all")]
     pub splits: String,
@@ -122,12 +129,8 @@ pub struct Eval {
     /// Weight draws K [default: as in the run's config]
     #[arg(long)]
     pub draws: Option<u64>,
-    /// cpu, cuda, cuda:N or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
-    #[arg(long)]
-    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
     /// The whole results document as JSON
     #[arg(long)]
     pub json: bool,
@@ -141,12 +144,8 @@ pub struct Eval {
 pub struct Calibrate {
     /// The run folder
     pub run: PathBuf,
-    /// cpu, cuda, cuda:N or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
-    #[arg(long)]
-    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
     /// As JSON
     #[arg(long)]
     pub json: bool,
@@ -246,12 +245,8 @@ pub struct Wrap {
     /// Write even if the folder holds a run
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// cpu, cuda, cuda:N or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
-    #[arg(long)]
-    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
     /// As JSON
     #[arg(long)]
     pub json: bool,
@@ -311,12 +306,8 @@ pub struct Compare {
     /// Folder for the runs and the report
     #[arg(long, default_value = "runs/compare")]
     pub out: PathBuf,
-    /// cpu, cuda, cuda:N or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
-    #[arg(long)]
-    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
     /// Which standard splits of a UCI set: all, or numbers such as 0,1,2
     #[arg(long, default_value = "all")]
     pub splits: String,

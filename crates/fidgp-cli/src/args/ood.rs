@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Place;
+
 /// Compare out-of-distribution scores of a model, controls first.
 ///
 /// One model, one U, one normalisation and one resize for every set. Controls run first: the same images twice, shuffled and
@@ -78,10 +80,6 @@ pub struct Ood {
     /// The whole document as JSON
     #[arg(long)]
     pub json: bool,
-    /// cpu, cuda, cuda:N or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
-    #[arg(long)]
-    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
 }

@@ -12,8 +12,8 @@ use crate::args::Calibrate;
 pub fn run(arguments: &Calibrate) -> Outcome {
     let config = config::read(&arguments.run.join(CONFIG_FILE), &[])?;
     tch::set_num_threads(threads_for(&config) as i32);
-    let data = data_root(arguments.data.as_deref(), &config)?;
-    let found = calibrate::run(&config, &arguments.run, &data, device::choose(&arguments.device)?)?;
+    let data = data_root(arguments.place.data.as_deref(), &config)?;
+    let found = calibrate::run(&config, &arguments.run, &data, device::choose(&arguments.place.device)?)?;
     if arguments.json {
         super::print_json(&found)?;
         return Ok(ExitCode::SUCCESS);

@@ -23,11 +23,11 @@ const OOD_SHOWN: [&str; 4] = ["msp", "energy", "mutual-information", "ddu"];
 pub fn run(arguments: &Compare) -> Outcome {
     let configs = configs(arguments)?;
     let first = configs.first().ok_or_else(|| LabError::config("CONFIG", "is missing: give at least one"))?;
-    let device = device::choose(&arguments.device)?;
+    let device = device::choose(&arguments.place.device)?;
     tch::set_num_threads(arguments.threads.map_or_else(|| threads_for(first), std::num::NonZero::get) as i32);
     let plan = Plan {
         device,
-        data_root: data_root(arguments.data.as_deref(), first)?,
+        data_root: data_root(arguments.place.data.as_deref(), first)?,
         out: arguments.out.clone(),
         seeds: arguments.seeds.get(),
         splits: splits(&arguments.splits)?,

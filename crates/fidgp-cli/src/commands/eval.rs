@@ -15,8 +15,8 @@ pub fn run(arguments: &Eval) -> Outcome {
     config.predict.draws = arguments.draws.unwrap_or(config.predict.draws);
     tch::set_num_threads(threads_for(&config) as i32);
     let setting = Setting {
-        device: device::choose(&arguments.device)?,
-        data_root: data_root(arguments.data.as_deref(), &config)?,
+        device: device::choose(&arguments.place.device)?,
+        data_root: data_root(arguments.place.data.as_deref(), &config)?,
         run: arguments.run.clone(),
         resume: true,
         force: false,

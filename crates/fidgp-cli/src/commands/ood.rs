@@ -18,10 +18,10 @@ pub fn run(arguments: &Ood) -> Outcome {
     let mut say = |text: &str| eprintln!("{text}");
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
-            let predictor = Predictor::open(model, device::choose(&arguments.device)?)?;
+            let predictor = Predictor::open(model, device::choose(&arguments.place.device)?)?;
             tch::set_num_threads(threads_for(&predictor.config) as i32);
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
-            let root = data_root(arguments.data.as_deref(), &predictor.config)?;
+            let root = data_root(arguments.place.data.as_deref(), &predictor.config)?;
             let mut settings = settings(arguments, model, draws, root);
             settings.more.statistics = (!arguments.fresh).then(|| model.join(STATISTICS_FILE));
             ood::run(&predictor, &settings, &mut say)?

@@ -14,11 +14,11 @@ use crate::progress::{EpochBar, SplitBar};
 
 pub fn run(arguments: &Train) -> Outcome {
     let (config, run) = plan(arguments)?;
-    let device = device::choose(&arguments.device)?;
+    let device = device::choose(&arguments.place.device)?;
     tch::set_num_threads(arguments.threads.map_or_else(|| threads_for(&config), std::num::NonZero::get) as i32);
     let setting = Setting {
         device,
-        data_root: data_root(arguments.data.as_deref(), &config)?,
+        data_root: data_root(arguments.place.data.as_deref(), &config)?,
         run: run.clone(),
         resume: arguments.resume.is_some(),
         force: arguments.force,

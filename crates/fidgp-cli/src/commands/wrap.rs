@@ -21,8 +21,8 @@ pub fn run(arguments: &Wrap) -> Outcome {
     }
     tch::set_num_threads(threads_for(&config) as i32);
     let setting = Setting {
-        device: device::choose(&arguments.device)?,
-        data_root: data_root(arguments.data.as_deref(), &config)?,
+        device: device::choose(&arguments.place.device)?,
+        data_root: data_root(arguments.place.data.as_deref(), &config)?,
         run: arguments.out.clone().unwrap_or_default(),
         resume: false,
         force: arguments.force,
