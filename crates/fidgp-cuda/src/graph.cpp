@@ -1,9 +1,10 @@
 // A C face for libtorch's own graph class, at::cuda::CUDAGraph, and for the current stream.
 //
-// libtorch's CUDA headers want CUDA's, which a machine that only builds need not have. So nothing is included: the few
+// libtorch's CUDA headers want CUDA's, which a machine that only builds need not have. So none of them is included: the few
 // functions are looked up by their mangled names in the CUDA part that the process has opened, and called with the types
 // they are declared with. What they throw stops here and becomes a message.
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -97,6 +98,19 @@ int fidgp_memory_in_use(std::size_t *bytes, char *message, std::size_t size) {
     std::size_t free = 0, total = 0;
     cuda(find<int(std::size_t *, std::size_t *)>("cudaMemGetInfo")(&free, &total), "the memory of the device");
     *bytes = total - free;
+  });
+}
+
+// Gives memory that no tensor holds back to the device.
+int fidgp_empty_cache(char *message, std::size_t size) {
+  return guarded(message, size, [&] { c10::getDeviceAllocator(c10::DeviceType::CUDA)->emptyCache(); });
+}
+
+// Convolutions of f32 tensors are computed in f32. libtorch's default is TF32, with 10 bits of mantissa.
+int fidgp_exact_convolutions(char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    void *context = find<void *()>("_ZN2at13globalContextEv")();
+    find<void(void *, bool)>("_ZN2at7Context17setAllowTF32CuDNNEb")(context, false);
   });
 }
 

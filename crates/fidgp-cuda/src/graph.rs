@@ -28,6 +28,8 @@ unsafe extern "C" {
     fn fidgp_set_stream(stream: RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_wait(waiting: RawStream, awaited: RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_memory_in_use(bytes: *mut usize, message: *mut c_char, size: usize) -> c_int;
+    fn fidgp_empty_cache(message: *mut c_char, size: usize) -> c_int;
+    fn fidgp_exact_convolutions(message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_new(graph: *mut *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_begin(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_end(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
@@ -49,8 +51,11 @@ pub struct Graph(NonNull<c_void>);
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "calls into libtorch's graph class; this crate is the place for them")]
 mod linux {
+    use super::fidgp_exact_convolutions;
     use super::{CStr, Graph, GraphError, NonNull, RawStream, SideStream, c_char, c_int};
-    use super::{fidgp_current_stream, fidgp_memory_in_use, fidgp_set_stream, fidgp_side_stream, fidgp_wait};
+    use super::{
+        fidgp_current_stream, fidgp_empty_cache, fidgp_memory_in_use, fidgp_set_stream, fidgp_side_stream, fidgp_wait,
+    };
     use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
 
     /// Calls a function of the C face and takes its message when it fails.
@@ -137,6 +142,24 @@ mod linux {
         Ok(bytes)
     }
 
+    /// Gives memory that libtorch holds for later back to the device.
+    ///
+    /// # Errors
+    /// When there is no CUDA.
+    pub fn empty_cache() -> Result<(), GraphError> {
+        // SAFETY: nothing is passed but the message.
+        guarded(|message, size| unsafe { fidgp_empty_cache(message, size) })
+    }
+
+    /// Computes convolutions of f32 tensors in f32 and not, as libtorch does unasked, in TF32 with its 10 bits of mantissa.
+    ///
+    /// # Errors
+    /// When libtorch has no such setting.
+    pub fn exact_convolutions() -> Result<(), GraphError> {
+        // SAFETY: a setting of libtorch's context is changed.
+        guarded(|message, size| unsafe { fidgp_exact_convolutions(message, size) })
+    }
+
     impl Graph {
         /// Records what `work` launches on the current stream, which must be a [`SideStream`]. Nothing is executed.
         ///
@@ -190,6 +213,16 @@ mod elsewhere {
         Err(GraphError(NO_CUDA.to_owned()))
     }
 
+    /// Fails: there is no CUDA here.
+    pub fn empty_cache() -> Result<(), GraphError> {
+        Err(GraphError(NO_CUDA.to_owned()))
+    }
+
+    /// Fails: there is no CUDA here.
+    pub fn exact_convolutions() -> Result<(), GraphError> {
+        Err(GraphError(NO_CUDA.to_owned()))
+    }
+
     impl SideStream {
         /// Fails: there is no CUDA here.
         pub fn new(_device: usize) -> Result<Self, GraphError> {
@@ -225,9 +258,9 @@ mod elsewhere {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::memory_in_use;
+pub use elsewhere::{empty_cache, exact_convolutions, memory_in_use};
 #[cfg(target_os = "linux")]
-pub use linux::memory_in_use;
+pub use linux::{empty_cache, exact_convolutions, memory_in_use};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

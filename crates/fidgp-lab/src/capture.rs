@@ -10,18 +10,23 @@ pub fn synchronise(device: Device) {
     }
 }
 
-/// Work on a side stream, with the device's other work finished before and this work after.
+/// Work on a side stream, with the device's other work finished before and this work after. It will be repeated many times, so
+/// cuDNN may try which kernels are fastest for it; elsewhere that would take longer than the work.
 ///
 /// # Errors
 /// When the stream cannot be changed.
 pub fn aside<T>(device: Device, stream: SideStream, work: impl FnOnce() -> T) -> Result<T, GraphError> {
     synchronise(device);
+    Cuda::cudnn_set_benchmark(true);
     let result = stream.with(work);
+    Cuda::cudnn_set_benchmark(false);
     synchronise(device);
     result
 }
 
 /// Records work that has been warmed up on the same stream. Whatever it fails with is told in words.
+///
+/// A graph has memory of its own, so what the warm-up took is given back first.
 ///
 /// # Errors
 /// When the work cannot be captured.
@@ -30,5 +35,7 @@ pub fn record<T, E: std::fmt::Display>(
     stream: SideStream,
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<(Graph, T), GraphError> {
+    synchronise(device);
+    fidgp_cuda::empty_cache()?;
     aside(device, stream, || Graph::capture(work))??.map_err(|error| GraphError(error.to_string()))
 }

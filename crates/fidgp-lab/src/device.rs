@@ -28,7 +28,9 @@ pub fn choose(name: &str) -> Result<Device> {
     let library = prepare();
     let devices = tch::Cuda::device_count();
     if devices > 0 {
-        tch::Cuda::cudnn_set_benchmark(true); // shapes repeat from step to step: let cuDNN find its fastest kernels once
+        if let Err(error) = fidgp_cuda::exact_convolutions() {
+            tracing::warn!("convolutions in f32 may be computed in TF32, to three digits: {error}");
+        }
     }
     let cuda = |index: i64| {
         if index < devices {
