@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fidgp::layer::{BatchNorm, Factors, Mode, Network, Pass};
+use fidgp::layer::{BatchNorm, Factors, Mode, Network, Pass, Slot};
 use fidgp::linalg::Check;
 use fidgp::weight::InducingWeight;
 use tch::nn::VarStore;
@@ -14,7 +14,8 @@ use crate::start_report::StartReport;
 use crate::{Error, Result};
 
 /// Starts every weight of a wrapped network at the trained tensors: Bayesian weights at the best fit of their rank, all
-/// others as they are. `dense` has the plain network's names: its `VarStore::variables`, or a file's tensors.
+/// others as they are, once for each member where there are several. What a method has beside the plain network's
+/// variables stays as it was made. `dense` has the plain network's names: its `VarStore::variables`, or a file's tensors.
 ///
 /// # Errors
 /// When a tensor is missing, has another shape, or cannot be fitted; then nothing is changed.
@@ -25,7 +26,7 @@ pub fn start_network(
 ) -> Result<StartReport> {
     let dense: HashMap<_, _> = dense.into_iter().collect();
     let bayesian = network.inducing();
-    let plain = plain_variables(store, &bayesian);
+    let plain = plain_variables(network, store, &dense);
     check(&plain, &bayesian, &dense)?;
     let before: Vec<_> = store.variables().into_values().map(|variable| (variable.copy(), variable)).collect();
     let started = start_all(&bayesian, &plain, &dense);
@@ -50,12 +51,24 @@ fn start_all(
     Ok(StartReport { layers, copied: plain.len() })
 }
 
-/// The variables that do not belong to a Bayesian weight.
-fn plain_variables(store: &VarStore, bayesian: &[&InducingWeight]) -> Vec<(String, Tensor)> {
-    let within = |name: &str| {
-        bayesian.iter().any(|weight| name.strip_prefix(&weight.name).is_some_and(|rest| rest.starts_with('.')))
+/// The variables that do not belong to a Bayesian weight, and of another method's weight those that the plain network has
+/// too.
+fn plain_variables(network: &dyn Network, store: &VarStore, dense: &HashMap<String, Tensor>) -> Vec<(String, Tensor)> {
+    let is_plain = |(name, _): &(String, Tensor)| {
+        let of = |layer: &str| name.strip_prefix(layer).is_some_and(|rest| rest.starts_with('.'));
+        network.slots().into_iter().all(|slot| match slot {
+            Slot::Dense(_) => true,
+            Slot::Inducing(weight) => !of(&weight.name),
+            Slot::Custom(weight) => !of(weight.name()) || dense.contains_key(name),
+        })
     };
-    store.variables().into_iter().filter(|(name, _)| !within(name)).collect()
+    store.variables().into_iter().filter(is_plain).collect()
+}
+
+/// Whether a tensor is a variable's, or one that each of its members can have. `[out]`, `[K, out]`
+fn fits(tensor: &Tensor, variable: &Tensor) -> bool {
+    let (tensor, variable) = (tensor.size(), variable.size());
+    tensor == variable || (variable.len() > 1 && tensor == variable[1..])
 }
 
 /// A layer's weight as a matrix with the bias, if there is one, as its last column. `[d_out, d_in]`
@@ -70,9 +83,10 @@ fn matrix(layer: &str, dense: &HashMap<String, Tensor>) -> Tensor {
 fn check(plain: &[(String, Tensor)], bayesian: &[&InducingWeight], dense: &HashMap<String, Tensor>) -> Result<()> {
     let mut report = ImportReport::default();
     for (name, variable) in plain {
-        match dense.get(name).map(Tensor::size) {
-            Some(file) if file != variable.size() => {
-                report.shape_mismatch.push(Mismatch { name: name.clone(), file, network: variable.size() });
+        match dense.get(name) {
+            Some(tensor) if !fits(tensor, variable) => {
+                let (file, network) = (tensor.size(), variable.size());
+                report.shape_mismatch.push(Mismatch { name: name.clone(), file, network });
             }
             Some(_) => report.matched.push(name.clone()),
             None => report.missing.push(name.clone()),

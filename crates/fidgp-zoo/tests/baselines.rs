@@ -12,6 +12,7 @@ use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::SngpConfig;
 use fidgp_zoo::{
     Counting, LayerGeometry, LayerPlan, MlpConfig, NetworkConfig, Operation, ResnetConfig, RuleSlot, cost,
+    start_network,
 };
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -103,6 +104,33 @@ fn mean_field_without_deviation_is_the_plain_network() {
             assert!(gap(&found, &expected) < 1e-3, "{mode:?}: {}", gap(&found, &expected)); // the floor of the root is 1e-6
         }
     }
+}
+
+#[test]
+fn every_method_starts_at_a_trained_network() {
+    let silent = [
+        (BaselineSlot::Dropout(DropoutConfig { rate: 0.0 }), 1),
+        (BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members: 3, init_sd: 0.0 }), 3),
+        (BaselineSlot::Spectral(1e6), 1),
+    ];
+    let (config, shape) = &networks()[1];
+    let store = VarStore::new(Device::Cpu);
+    let trained = config.init(&store.root(), &LayerPlan::dense(), Key::new(8)).unwrap();
+    let x = input(shape);
+    let expected = trained.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
+    for (slot, members) in silent {
+        let wrapped = build(config, &plan(slot));
+        let tiled = Tiled { network: wrapped.network, members };
+        let outputs = || tiled.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap().narrow(0, 6 * (members - 1), 6);
+        assert!(gap(&outputs(), &expected) > 1e-2, "{slot:?} is the trained one before its start");
+        start_network(&tiled, &wrapped.store, store.variables()).unwrap();
+        assert!(gap(&outputs(), &expected) < 1e-4, "{slot:?}: {}", gap(&outputs(), &expected));
+    }
+    // what the plain network does not have stays: random factors are not set to one
+    let apart = build(config, &plan(SLOTS[2]));
+    let before = apart.store.variables()["fc.input_scale"].copy();
+    start_network(apart.network.as_ref(), &apart.store, store.variables()).unwrap();
+    assert_eq!(apart.store.variables()["fc.input_scale"], before);
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl RunConfig {
         }
         self.check_pixels()?;
         if self.start.is_some() && !self.method.starts_from_weights() {
-            let why = format!("does not fit method = \"{}\", whose weights have other names", self.method.name());
+            let why = format!("does not fit method = \"{}\": its members must start apart", self.method.name());
             return Err(LabError::config("start", why));
         }
         self.normalisation.as_ref().map_or(Ok(()), NormaliseConfig::check)?;

@@ -119,9 +119,9 @@ impl Method {
         !matches!(self, Self::Sngp | Self::Ddu)
     }
 
-    /// Whether its network has the variables of the plain one under the same names, or inducing weights fitted to it.
+    /// Whether one trained network is a start for it.
     pub(super) fn starts_from_weights(self) -> bool {
-        matches!(self, Self::Deterministic | Self::McDropout | Self::Ffgu | Self::Fidgp)
+        self != Self::Ensemble
     }
 
     /// Whether the plain layers keep their own weights, so that their norm can be bounded.

@@ -134,6 +134,18 @@ impl NetworkConfig {
         }
     }
 
+    /// The same network without a bound on its layers.
+    #[must_use]
+    pub fn unbounded(mut self) -> Self {
+        if let Self::Mlp { spectral_norm, .. }
+        | Self::Resnet { spectral_norm, .. }
+        | Self::ResnetCifar { spectral_norm, .. } = &mut self
+        {
+            *spectral_norm = None;
+        }
+        self
+    }
+
     /// The name of its first layer.
     fn first(&self) -> &'static str {
         match self {

@@ -24,8 +24,8 @@ pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dy
 pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Device) -> Result<(Model, ImportReport)> {
     let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
     let mode = if backbone { ImportMode::Backbone } else { ImportMode::Whole };
-    let config =
-        RunConfig { method: Method::Deterministic, inducing: None, baseline: None, start: None, ..config.clone() };
+    let (method, network) = (Method::Deterministic, config.network.clone().unbounded());
+    let config = RunConfig { method, network, inducing: None, baseline: None, start: None, ..config.clone() };
     let model = Model::init(&config, signature, device)?;
     let mut tensors = weights::read(file)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
