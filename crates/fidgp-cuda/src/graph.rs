@@ -30,6 +30,7 @@ unsafe extern "C" {
     fn fidgp_memory_in_use(bytes: *mut usize, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_empty_cache(message: *mut c_char, size: usize) -> c_int;
     fn fidgp_exact_convolutions(message: *mut c_char, size: usize) -> c_int;
+    fn fidgp_repeatable_convolutions(message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_new(graph: *mut *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_begin(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_graph_end(graph: *mut c_void, message: *mut c_char, size: usize) -> c_int;
@@ -51,11 +52,11 @@ pub struct Graph(NonNull<c_void>);
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "calls into libtorch's graph class; this crate is the place for them")]
 mod linux {
-    use super::fidgp_exact_convolutions;
     use super::{CStr, Graph, GraphError, NonNull, RawStream, SideStream, c_char, c_int};
     use super::{
         fidgp_current_stream, fidgp_empty_cache, fidgp_memory_in_use, fidgp_set_stream, fidgp_side_stream, fidgp_wait,
     };
+    use super::{fidgp_exact_convolutions, fidgp_repeatable_convolutions};
     use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
 
     /// Calls a function of the C face and takes its message when it fails.
@@ -160,6 +161,15 @@ mod linux {
         guarded(|message, size| unsafe { fidgp_exact_convolutions(message, size) })
     }
 
+    /// Makes convolutions add in the same order every time; without it gradients differ in their last digits from run to run.
+    ///
+    /// # Errors
+    /// When libtorch has no such setting.
+    pub fn repeatable_convolutions() -> Result<(), GraphError> {
+        // SAFETY: a setting of libtorch's context is changed.
+        guarded(|message, size| unsafe { fidgp_repeatable_convolutions(message, size) })
+    }
+
     impl Graph {
         /// Records what `work` launches on the current stream, which must be a [`SideStream`]. Nothing is executed.
         ///
@@ -223,6 +233,11 @@ mod elsewhere {
         Err(GraphError(NO_CUDA.to_owned()))
     }
 
+    /// Fails: there is no CUDA here.
+    pub fn repeatable_convolutions() -> Result<(), GraphError> {
+        Err(GraphError(NO_CUDA.to_owned()))
+    }
+
     impl SideStream {
         /// Fails: there is no CUDA here.
         pub fn new(_device: usize) -> Result<Self, GraphError> {
@@ -258,9 +273,9 @@ mod elsewhere {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{empty_cache, exact_convolutions, memory_in_use};
+pub use elsewhere::{empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions};
 #[cfg(target_os = "linux")]
-pub use linux::{empty_cache, exact_convolutions, memory_in_use};
+pub use linux::{empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -20,7 +20,7 @@
 //! Opening the library says that kernels are there, not that a GPU is: ask torch for that, afterwards.
 //!
 //! The second thing here is [`Graph`], libtorch's own CUDA graph class, which `tch` does not offer, and beside it
-//! two settings of libtorch: its cache of memory and the precision of convolutions.
+//! settings of libtorch: its cache of memory, the precision and the order of convolutions.
 //!
 //! This is the only crate of the workspace with `unsafe` in it, and it knows nothing of tensors.
 
@@ -32,7 +32,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-pub use graph::{Graph, GraphError, SideStream, empty_cache, exact_convolutions, memory_in_use};
+pub use graph::{
+    Graph, GraphError, SideStream, empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions,
+};
 pub use machine::{driver_version, linked_libtorch};
 
 /// What came of looking for libtorch's CUDA part.

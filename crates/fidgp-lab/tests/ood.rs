@@ -8,7 +8,8 @@ use fidgp_lab::Result;
 use fidgp_lab::ood::controls::{Control, halves, scored_again};
 use fidgp_lab::ood::sets::{PixelSet, duplicates, mixed, noise, pixel_moments};
 use fidgp_lab::ood::statistics::{Basis, signature};
-use fidgp_lab::ood::{Columns, Statistics};
+use fidgp_lab::ood::{Columns, ModelObserver, Observe, OneU, Statistics};
+use fidgp_lab::predict::Predictor;
 use fidgp_metrics::OodScores;
 use tch::{Device, Kind, Tensor};
 
@@ -173,4 +174,31 @@ fn statistics_are_kept_while_the_weights_stay() {
     assert!(Statistics::read(&path, &sign(1)).is_none());
     std::fs::write(&path, b"broken").unwrap();
     assert!(Statistics::read(&path, &first).is_none());
+}
+
+/// On a GPU the kernels depend on the size of a batch; blocks of one size must show the same of every image.
+#[test]
+fn blocks_filled_up_show_what_the_images_alone_do() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/cifar100-resnet18-fidgp");
+    let predictor = Predictor::open(&folder, Device::Cpu).unwrap();
+    let pixels = Key::new(5).uniform(&[5, 3, 32, 32], Kind::Float, Device::Cpu) * 255.0;
+    let observer = || ModelObserver::new(&predictor, OneU::Mean, 0, true).unwrap();
+    let (alone, blocks) = (observer().observe(&pixels).unwrap(), observer().in_blocks(3).observe(&pixels).unwrap());
+    let same = |a: &Tensor, b: &Tensor| {
+        assert_eq!(a.size(), b.size());
+        let gap = (a - b).abs().max().double_value(&[]) / a.abs().max().double_value(&[]);
+        assert!(gap < 1e-4, "{gap}");
+    };
+    same(&alone.logits, &blocks.logits);
+    same(alone.features.as_ref().unwrap(), blocks.features.as_ref().unwrap());
+    same(alone.perturbed.as_ref().unwrap(), blocks.perturbed.as_ref().unwrap());
+    for (one, other) in [
+        (&alone.pooled, &blocks.pooled),
+        (&alone.unexplained, &blocks.unexplained),
+        (&alone.rows, &blocks.rows),
+        (&alone.products, &blocks.products),
+    ] {
+        assert!(!one.is_empty() && one.len() == other.len());
+        one.iter().zip(other).for_each(|(a, b)| same(&a.1, &b.1));
+    }
 }

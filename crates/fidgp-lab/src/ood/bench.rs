@@ -155,7 +155,13 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
         let set = validation_set(name, &train, settings, view)?;
         validation.push(Inputs { name: set.name, rows: set.pixels, labels: Vec::new() });
     }
-    let observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
+    let mut observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
+    if predictor.model.store.device().is_cuda() {
+        if let Err(error) = fidgp_cuda::repeatable_convolutions() {
+            say(&format!("gradients may differ from run to run: {error}"));
+        }
+        observer = observer.in_blocks(settings.batch);
+    }
     if settings.more.paper_protocol && observer.inducing.is_empty() {
         let why = "needs a model with inducing weights: without a U the released procedure has nothing to project on";
         return Err(LabError::config("--paper-protocol", why));

@@ -53,7 +53,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Batches one after the other; products are left out, they are large.
+    /// Batches one after the other.
     pub fn join(parts: &[Self]) -> Self {
         let cat = |of: &dyn Fn(&Self) -> Tensor| Tensor::cat(&parts.iter().map(of).collect::<Vec<_>>(), 0);
         let named = |of: fn(&Self) -> &Vec<(String, Tensor)>| -> Vec<(String, Tensor)> {
@@ -75,7 +75,23 @@ impl Observed {
             pooled: named(|part| &part.pooled),
             unexplained: named(|part| &part.unexplained),
             rows: named(|part| &part.rows),
-            products: Vec::new(),
+            products: named(|part| &part.products),
+        }
+    }
+
+    /// The first so many rows.
+    fn first(self, count: i64) -> Self {
+        let cut = |tensor: Tensor| tensor.narrow(0, 0, count);
+        let each = |named: Vec<(String, Tensor)>| named.into_iter().map(|(name, tensor)| (name, cut(tensor))).collect();
+        Self {
+            logits: cut(self.logits),
+            features: self.features.map(cut),
+            perturbed: self.perturbed.map(cut),
+            draws: self.draws.map(|(total, mutual)| (cut(total), cut(mutual))),
+            pooled: each(self.pooled),
+            unexplained: each(self.unexplained),
+            rows: each(self.rows),
+            products: each(self.products),
         }
     }
 }
@@ -108,6 +124,7 @@ pub struct ModelObserver<'a> {
     draws: Vec<Vec<Tensor>>,
     /// Draws of weights that draw themselves, and the key of them.
     own_draws: (u64, Key),
+    block: Option<i64>,
 }
 
 /// Which U.
@@ -183,8 +200,16 @@ impl<'a> ModelObserver<'a> {
                 perturb: gradients,
                 draws: (0..draws).map(weights_of).collect::<Result<_>>()?,
                 own_draws,
+                block: None,
             })
         })
+    }
+
+    /// Takes images in blocks of exactly this size, filled up with copies of the first. Kernels are chosen by the size of a
+    /// batch, and where they differ in the last digit a ReLU may open or close: in blocks of one size an image has one score.
+    #[must_use]
+    pub fn in_blocks(self, size: usize) -> Self {
+        Self { block: Some(size.max(1) as i64), ..self }
     }
 
     /// The last layer, at the same U; none where it is no linear one.
@@ -301,6 +326,21 @@ impl<'a> ModelObserver<'a> {
 
 impl Observe for ModelObserver<'_> {
     fn observe(&self, pixels: &Tensor) -> Result<Observed> {
+        let Some(size) = self.block else { return self.observe_together(pixels) };
+        let mut blocks = Vec::new();
+        for part in pixels.split(size, 0) {
+            let count = part.size()[0];
+            let mut shape = part.size();
+            shape[0] = size - count;
+            let full = Tensor::cat(&[&part, &part.narrow(0, 0, 1).expand(shape, false)], 0);
+            blocks.push(self.observe_together(&full)?.first(count));
+        }
+        Ok(if blocks.len() == 1 { blocks.swap_remove(0) } else { Observed::join(&blocks) })
+    }
+}
+
+impl ModelObserver<'_> {
+    fn observe_together(&self, pixels: &Tensor) -> Result<Observed> {
         let x = self.inputs(pixels);
         let layers = self.inducing.iter().map(|layer| layer.name.as_str());
         let wanted: Vec<&str> = layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES]).collect();
