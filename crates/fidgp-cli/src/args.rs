@@ -120,11 +120,11 @@ pub struct Train {
 
 /// Measure the trained network of a run again.
 ///
-/// Reads the run's config and its best (or last) checkpoint; writes nothing. The same number of draws gives the numbers
-/// of results.json, up to rounding.
+/// Reads the run's config and its best (or last) checkpoint, or a model folder made by `fidgp export`; writes nothing. The
+/// same number of draws gives the numbers of results.json, up to rounding.
 #[derive(Debug, Args)]
 pub struct Eval {
-    /// The run folder
+    /// A run folder, or a model folder
     pub run: PathBuf,
     /// Weight draws K [default: as in the run's config]
     #[arg(long)]

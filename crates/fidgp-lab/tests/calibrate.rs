@@ -64,8 +64,9 @@ fn trained(config: &RunConfig, run: &Path) -> Metrics {
     with_setting(run, false, |setting| experiment::run(config, setting, &mut ()).unwrap().metrics)
 }
 
-fn measured(config: &RunConfig, run: &Path) -> Metrics {
-    with_setting(run, true, |setting| experiment::evaluate(config, setting).unwrap().metrics)
+fn measured(run: &Path) -> Metrics {
+    let predictor = Predictor::open(run, Device::Cpu).unwrap();
+    with_setting(run, true, |setting| experiment::evaluate(&predictor, setting).unwrap().metrics)
 }
 
 fn set(run: &Path, key: &str, value: serde_json::Value) {
@@ -84,7 +85,7 @@ fn a_temperature_lowers_the_validation_nll_is_used_and_passed_on() {
         let before = trained(&config, &run);
         let found = calibrate::run(&config, &run, &data(), Device::Cpu).unwrap();
         assert!(found.nll_after < found.nll_before, "{found:?}");
-        let after = measured(&config, &run);
+        let after = measured(&run);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-4 * b.abs();
         assert!(near(after["validation/cls/NLL"].unwrap(), found.nll_after), "{found:?} {after:?}");
         assert!(near(before["validation/cls/NLL"].unwrap(), found.nll_before), "{found:?} {before:?}");
@@ -105,10 +106,10 @@ fn temperature_one_changes_nothing_and_a_stale_or_broken_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (config, run) = (config(&[]), folder.path().join("run"));
     trained(&config, &run);
-    let plain = measured(&config, &run);
+    let plain = measured(&run);
     calibrate::run(&config, &run, &data(), Device::Cpu).unwrap();
     set(&run, "temperature", 1.0.into());
-    assert_eq!(measured(&config, &run), plain);
+    assert_eq!(measured(&run), plain);
     let refused = |words: &str| {
         let error = Predictor::open(&run, Device::Cpu).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains(TEMPERATURE_FILE), "{error}");

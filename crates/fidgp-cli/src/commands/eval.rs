@@ -3,20 +3,24 @@
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use fidgp_lab::experiment::{self, CONFIG_FILE, Setting};
-use fidgp_lab::{config, device};
+use fidgp_lab::device;
+use fidgp_lab::experiment::{self, Setting};
+use fidgp_lab::predict::Predictor;
 
 use super::Outcome;
 use super::train::{command_line, data_root, threads_for};
 use crate::args::Eval;
 
 pub fn run(arguments: &Eval) -> Outcome {
-    let mut config = config::read(&arguments.run.join(CONFIG_FILE), &[])?;
+    let device = device::choose(&arguments.place.device)?;
+    let mut predictor = Predictor::open(&arguments.run, device)?;
+    let config = &mut predictor.config;
     config.predict.draws = arguments.draws.unwrap_or(config.predict.draws);
-    tch::set_num_threads(threads_for(&config) as i32);
+    config.check()?;
+    tch::set_num_threads(threads_for(config) as i32);
     let setting = Setting {
-        device: device::choose(&arguments.place.device)?,
-        data_root: data_root(arguments.place.data.as_deref(), &config)?,
+        device,
+        data_root: data_root(arguments.place.data.as_deref(), config)?,
         run: arguments.run.clone(),
         resume: true,
         force: false,
@@ -25,7 +29,7 @@ pub fn run(arguments: &Eval) -> Outcome {
         stop: &AtomicBool::new(false),
         command: Some(command_line()),
     };
-    let results = experiment::evaluate(&config, &setting)?;
+    let results = experiment::evaluate(&predictor, &setting)?;
     if arguments.json {
         super::print_json(&results)?;
     } else {

@@ -95,6 +95,23 @@ fn a_run_becomes_a_model_folder_that_predicts_the_same() {
     assert!(card.contains("| accuracy | 0.") && card.contains("bins 15") && card.contains("tempered"), "{card}");
 }
 
+#[test]
+fn a_run_and_its_model_folder_measure_the_same() {
+    let place = Place::new();
+    let data = fixture("cifar100-small");
+    place.fidgp(&["export", words(trained()), "--out", "model"]).ends(0);
+    let metrics = |model: &str| -> Value {
+        let said = place.fidgp(&["eval", model, "--json", "--device", "cpu", "--data", words(&data)]).ends(0);
+        serde_json::from_str::<Value>(&said.out).unwrap()["metrics"].clone()
+    };
+    let of_model = metrics("model");
+    assert!(of_model["cls/Acc"].as_f64().unwrap() >= 0.6 && of_model == metrics(words(trained())), "{of_model}");
+    place
+        .fidgp(&["eval", words(&data), "--device", "cpu"])
+        .ends(2)
+        .says(&["neither a run folder", "nor a model folder"]);
+}
+
 /// A run without its list of classes: the data set's own files have the names, else classes are numbered.
 #[test]
 fn class_names_are_found_or_numbered() {

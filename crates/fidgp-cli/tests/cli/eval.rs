@@ -37,7 +37,7 @@ fn the_same_draws_give_the_recorded_numbers_and_nothing_is_written() {
 #[test]
 fn what_cannot_be_measured_is_said() {
     let place = Place::new();
-    place.fidgp(&["eval", "nowhere"]).ends(2).says(&["nowhere/run.toml"]);
+    place.fidgp(&["eval", "nowhere"]).ends(2).says(&["`nowhere` is neither a run folder"]);
     place.train(&[]).ends(0);
     place.fidgp(&["eval", "run", "--draws", "0"]).ends(2).says(&["predict.draws"]);
     let checkpoint = place.0.path().join("run/checkpoint/last.safetensors");

@@ -13,6 +13,7 @@ use crate::config::RunConfig;
 use crate::error::Result;
 use crate::evaluate;
 use crate::model::Model;
+use crate::predict::Predictor;
 use crate::record::{Examples, Figure, Results, Time};
 use crate::source::ImageSet;
 use crate::train::{Fit, Watch};
@@ -61,12 +62,12 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 }
 
 /// Measures the network that a run has trained.
-pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
+pub fn evaluate(predictor: &Predictor, setting: &Setting) -> Result<Results> {
+    let Predictor { config, model, .. } = predictor;
     let sets = Sets::read(config, &setting.data_root)?;
     super::same_classes(&setting.run, sets.train.classes())?;
-    let mut model = Model::init(config, &sets.train.signature(config), setting.device)?;
-    super::restore(config, &setting.run, &mut model)?;
-    Ok(assess(config, setting, &model, &sets)?.0)
+    super::as_many_classes(predictor, sets.train.classes())?;
+    Ok(assess(config, setting, model, &sets)?.0)
 }
 
 /// Metrics on the test images, also one by one, and beside them on the validation images.

@@ -23,6 +23,7 @@ use crate::calibrate::{self, TEMPERATURE_FILE};
 use crate::config::{DataConfig, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::model::Model;
+use crate::predict::Predictor;
 use crate::record::{Cost, EpochRecord, EpochWriter, Hardware, Results, Schema, Time, commit, write_atomically};
 use crate::train::{Outcome, Watch, checkpoint};
 
@@ -71,16 +72,15 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     Ok(results)
 }
 
-/// Measures the trained network of a run again, from its best or last checkpoint; nothing is written.
+/// Measures a trained network again, that of a run or of a model folder; nothing is written.
 ///
 /// # Errors
-/// When the run has no whole checkpoint or keeps none (UCI splits), or the data cannot be read.
-pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
-    config.check()?;
-    match &config.data {
-        DataConfig::Synthetic1d { .. } => synthetic::evaluate(config, setting),
-        DataConfig::Images { .. } | DataConfig::Folder(_) => images::evaluate(config, setting),
-        DataConfig::Segmentation(pairs) => segmentation::evaluate(config, pairs, setting),
+/// When the data cannot be read or do not fit the network.
+pub fn evaluate(predictor: &Predictor, setting: &Setting) -> Result<Results> {
+    match &predictor.config.data {
+        DataConfig::Synthetic1d { .. } => synthetic::evaluate(predictor, setting),
+        DataConfig::Images { .. } | DataConfig::Folder(_) => images::evaluate(predictor, setting),
+        DataConfig::Segmentation(pairs) => segmentation::evaluate(predictor, pairs, setting),
         DataConfig::Uci { .. } => Err(LabError::config(
             "data.set",
             "= \"uci\" keeps no weights of its splits; their metrics are in results.json",
@@ -158,6 +158,18 @@ fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
     let why =
         format!("has other classes ({now}) than the run was trained with ({before}){example}; give it its own data");
     Err(LabError::config("data", why))
+}
+
+/// Refuses data of another number of classes than a network has outputs.
+fn as_many_classes(predictor: &Predictor, classes: &[String]) -> Result<()> {
+    let (outputs, found) = (predictor.classes.len(), classes.len());
+    if outputs == found {
+        return Ok(());
+    }
+    Err(LabError::config(
+        "data",
+        format!("has {found} classes, the network tells {outputs} apart; give it its own data"),
+    ))
 }
 
 /// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.

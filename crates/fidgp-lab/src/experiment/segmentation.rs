@@ -16,6 +16,7 @@ use crate::error::{LabError, Result};
 use crate::evaluate::{EachSegmented, PixelEvaluation, segment_set};
 use crate::maps::{MAPS_FOLDER, panels};
 use crate::model::{Model, Signature};
+use crate::predict::Predictor;
 use crate::record::{Examples, Figure, Results, Time, write_atomically};
 use crate::source::{Joint, PairSource};
 use crate::train::{Fit, Watch};
@@ -68,13 +69,13 @@ pub fn run(
     Ok(results)
 }
 
-/// Measures the network that a run has trained.
-pub fn evaluate(config: &RunConfig, pairs: &SegmentationConfig, setting: &Setting) -> Result<Results> {
+/// Measures a trained network.
+pub fn evaluate(predictor: &Predictor, pairs: &SegmentationConfig, setting: &Setting) -> Result<Results> {
+    let Predictor { config, model, .. } = predictor;
     let sets = pairs.open(&setting.data_root)?;
     super::same_classes(&setting.run, &sets.train.class_names)?;
-    let mut model = Model::init(config, &Signature::of_pairs(config, pairs), setting.device)?;
-    super::restore(config, &setting.run, &mut model)?;
-    Ok(assess(config, pairs, setting, &model, &sets, None)?.0)
+    super::as_many_classes(predictor, &sets.train.class_names)?;
+    Ok(assess(config, pairs, setting, model, &sets, None)?.0)
 }
 
 /// Metrics on the test pictures, also one by one, and beside them on the validation pictures; maps of some, where a folder

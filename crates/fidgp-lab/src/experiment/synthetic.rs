@@ -14,6 +14,7 @@ use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::{Model, Signature};
+use crate::predict::Predictor;
 use crate::record::{Figure, Grid, Metrics, Points, Regression1d, Results, Time};
 use crate::source::TableSource;
 use crate::train::{Fit, Watch};
@@ -57,11 +58,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 }
 
 /// Measures the network that a run has trained.
-pub fn evaluate(config: &RunConfig, setting: &Setting) -> Result<Results> {
-    let data = draw(config)?;
-    let mut model = Model::init(config, &Signature::Regression { features: 1 }, setting.device)?;
-    super::restore(config, &setting.run, &mut model)?;
-    assess(config, setting, &model, &data)
+pub fn evaluate(predictor: &Predictor, setting: &Setting) -> Result<Results> {
+    assess(&predictor.config, setting, &predictor.model, &draw(&predictor.config)?)
 }
 
 /// The points of a config; always one for validation, used or not.
