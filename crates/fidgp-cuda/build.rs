@@ -1,14 +1,14 @@
-//! Compiles the C face of libtorch's graph class and allocator.
+//! Compiles the C faces of libtorch's graph class, allocator and observers.
 
 use std::path::Path;
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/graph.cpp");
-    println!("cargo:rerun-if-changed=build.rs");
+    let files = ["src/graph.cpp", "src/reads.cpp"];
+    files.iter().chain(&["build.rs"]).for_each(|file| println!("cargo:rerun-if-changed={file}"));
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         let library = std::env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys tells where libtorch is");
         let include = Path::new(&library).with_file_name("include");
         let mut build = cc::Build::new();
-        build.cpp(true).std("c++17").warnings(false).include(include).file("src/graph.cpp").compile("fidgp_graph");
+        build.cpp(true).std("c++17").warnings(false).include(include).files(files).compile("fidgp_graph");
     }
 }

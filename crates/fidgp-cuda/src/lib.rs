@@ -27,6 +27,7 @@
 mod graph;
 mod library;
 mod machine;
+mod reads;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ pub use graph::{
     Graph, GraphError, SideStream, empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions,
 };
 pub use machine::{driver_version, linked_libtorch};
+#[cfg(target_os = "linux")]
+pub use reads::host_reads;
 
 /// What came of looking for libtorch's CUDA part.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,6 +49,7 @@ pub struct Stepper<'a> {
     model: &'a Model,
     examples: DatasetSize,
     sharpness: Option<f64>,
+    check: Check,
     capture: Capture,
     /// Where inducing matrices are drawn while the factors are made.
     beside: Option<SideStream>,
@@ -103,7 +104,14 @@ impl<'a> Stepper<'a> {
             (Capture::Warming(..), Device::Cuda(device)) => SideStream::new(device).ok(),
             _ => None,
         };
-        Self { model, examples, sharpness: None, capture, beside }
+        let check = if model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
+        Self { model, examples, sharpness: None, check, capture, beside }
+    }
+
+    /// Looks at factorisations when told, and not by the rule that the host never waits for a GPU.
+    #[must_use]
+    pub fn with_check(self, check: Check) -> Self {
+        Self { check, ..self }
     }
 
     /// Takes the NLL's gradient at `θ + ρ g/‖g‖`, g being that at θ (Foret et al. 2021): the same noise in both passes, no
@@ -212,8 +220,7 @@ impl<'a> Stepper<'a> {
     /// Factors and inducing matrices: on CUDA side by side, since neither fills the device.
     fn prepare(&self, fixed: &Fixed) -> Result<(Factors, Ahead)> {
         let weights = self.model.network.inducing();
-        let check = if self.model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
-        let factors = || Factors::of(&weights, check);
+        let factors = || Factors::of(&weights, self.check);
         let ahead = || Ahead::draw(&weights, Mode::Train, &fixed.noise);
         let (factors, ahead) = match self.beside {
             Some(stream) => stream.beside(factors, ahead).map_err(|error| LabError::config("CUDA", error.0))?,

@@ -1,0 +1,21 @@
+//! How often work makes the host wait for the device. The same operations count on a CPU, so a test needs no GPU.
+
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the C face in reads.cpp, which takes and returns numbers")]
+unsafe extern "C" {
+    fn fidgp_reads_begin() -> u64;
+    fn fidgp_reads_end(handle: u64) -> u64;
+}
+
+/// Does work and counts the operations that read a number from a tensor, or a size that depends on its numbers, on this
+/// thread. On CUDA each of them would wait for everything launched before, and none can be captured in a graph. A copy of a
+/// whole tensor into a vector is no operation of libtorch's and is not seen.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "calls into libtorch's own observers; this crate is the place for them")]
+pub fn host_reads<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    // SAFETY: the observer belongs to this thread and is removed on this thread, once.
+    let handle = unsafe { fidgp_reads_begin() };
+    let result = work();
+    // SAFETY: as above.
+    (result, unsafe { fidgp_reads_end(handle) })
+}
