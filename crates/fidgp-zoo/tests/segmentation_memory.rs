@@ -1,0 +1,39 @@
+//! Segmentation with many draws takes no more memory than with few. In a process of its own: the peak is the process's.
+#![cfg(target_os = "linux")]
+
+use fidgp::Key;
+use fidgp::predict::{Draws, segment};
+use fidgp::weight::InducingConfig;
+use fidgp_zoo::{Depth, FcnConfig, LayerPlan};
+use tch::nn::VarStore;
+use tch::{Device, Kind};
+
+const CLASSES: i64 = 12;
+const SIDE: i64 = 384;
+
+/// The highest resident memory since the last call, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let highest = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be set back");
+    1024 * highest.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+}
+
+#[test]
+fn memory_does_not_grow_with_the_draws() {
+    tch::set_num_threads(1);
+    let store = VarStore::new(Device::Cpu);
+    let config = FcnConfig { depth: Depth::D18, width: 4, outputs: CLASSES, ..FcnConfig::default() };
+    let plan = LayerPlan::all(InducingConfig { inducing_rows: 4, inducing_cols: 4, ..InducingConfig::default() });
+    let network = config.init(&store.root(), &plan, Key::new(1)).unwrap();
+    let picture = Key::new(2).normal(&[1, 3, SIDE, SIDE], Kind::Float, Device::Cpu);
+    let with = |draws: u64| {
+        segment(&Draws::new(&network, draws, Key::new(3)).unwrap(), &picture, CLASSES, None).unwrap();
+        peak()
+    };
+    with(2); // what the libraries set up once
+    let (few, many) = (with(2), with(26));
+    // kept side by side, 24 more draws would take the probabilities of 24 pictures
+    let kept = 24 * (CLASSES * SIDE * SIDE * 4) as u64;
+    assert!(many < few + kept / 8, "{few} bytes with 2 draws, {many} with 26; one beside the other {kept}");
+}
