@@ -6,6 +6,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
 pub use ood::Ood;
 
@@ -157,7 +158,8 @@ pub struct Calibrate {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp bench configs/cifar100-deterministic.toml configs/cifar100-fidgp-all.toml\n  \
-    fidgp bench configs/cifar100-fidgp-four.toml --batch 32 --draws 8 --device cpu --json"
+    fidgp bench configs/cifar100-fidgp-four.toml --batch 32 --draws 8 --device cpu --json\n  \
+    fidgp bench configs/cifar100-fidgp-all.toml --grow m --grow k=1,2,4 --grow layers --batch 8 --out runs/growth"
 )]
 pub struct Bench {
     /// The config files
@@ -172,9 +174,20 @@ pub struct Bench {
     /// Weight draws K of a prediction
     #[arg(long, default_value = "8")]
     pub draws: NonZero<u64>,
-    /// The parts of a step of a Bayesian network as well: factors, draw, gradient, network
+    /// The parts of a step of a Bayesian network as well: factors, draw, gradient, network, and one layer by both orders
     #[arg(long)]
     pub parts: bool,
+    /// How time grows along an axis while the rest stays: m, k, batch or layers, with values if not the usual ones (repeatable)
+    ///
+    /// m: inducing size R = C (32,64,128,256; [[inducing.rules]] keep theirs). k: weight draws (1,2,4,8,16,32; prediction only).
+    /// batch: images (1,8,32,128,512). layers, of a ResNet: 0 (plain weights), 1 to 4 (the last so many of the paper's four:
+    /// layer2.1.conv1, layer2.1.conv2, layer4.1.conv1, layer4.1.conv2), all (0,1,4,all). One config, with inducing weights for m
+    /// and layers. The least times stand beside their growth since the first value, and the growth of the multiplications counted.
+    #[arg(long, value_name = "AXIS[=VALUE,…]", conflicts_with = "parts")]
+    pub grow: Vec<Sweep>,
+    /// With --grow: folder for growth.json, report.html and its figures
+    #[arg(long, requires = "grow")]
+    pub out: Option<PathBuf>,
     /// Samples of each time, of which the median is shown
     #[arg(long, default_value = "7")]
     pub rounds: NonZero<usize>,
@@ -352,6 +365,11 @@ pub struct Cost {
     /// Count as the paper's released code stores things, to compare with its tables
     #[arg(long)]
     pub compat: bool,
+    /// For each Bayesian layer the order of evaluation: W built, or applied factor by factor; both counts, and why
+    ///
+    /// It is the choice that training and prediction make. With --json it is always there, as `layers[].orders`.
+    #[arg(long, conflicts_with_all = ["compat", "json"])]
+    pub explain: bool,
     /// As JSON
     #[arg(long)]
     pub json: bool,

@@ -1,4 +1,8 @@
-//! How long a training step, a prediction and their parts take.
+//! How long a training step, a prediction and their parts take, and how that grows.
+
+pub mod growth;
+mod layer;
+pub mod page;
 
 use std::time::Instant;
 
@@ -67,8 +71,9 @@ fn memory(device: Device) -> Option<u64> {
 /// Repetitions in one sample on CUDA, which is waited for once.
 const CUDA_REPEATS: usize = 10;
 
-/// Repetitions before the first sample.
-const WARM_UP: usize = 5;
+/// Repetitions before the first sample; on CUDA they include those before a capture.
+const WARM_UP: usize = 2;
+const CUDA_WARM_UP: usize = 5;
 
 /// Times of an image network on random images.
 ///
@@ -83,6 +88,7 @@ pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Benchmark> {
     times.extend([bench.predict(true)?, bench.predict(false)?]);
     if options.parts && !bench.model.network.inducing().is_empty() {
         times.extend([bench.factors()?, bench.draw(false)?, bench.draw(true)?, bench.network()?]);
+        times.extend(bench.layer()?);
     }
     Ok(Benchmark { times, train_bytes })
 }
@@ -214,9 +220,10 @@ impl<'a> Bench<'a> {
     }
 
     fn measure(&self, what: &str, mut work: impl FnMut() -> Result<()>) -> Result<Measured> {
-        (0..WARM_UP).try_for_each(|_| work())?;
         let wait = || synchronise(self.options.device);
-        let repeats = if self.options.device.is_cuda() { CUDA_REPEATS } else { 1 };
+        let cuda = self.options.device.is_cuda();
+        let (warm_up, repeats) = if cuda { (CUDA_WARM_UP, CUDA_REPEATS) } else { (WARM_UP, 1) };
+        (0..warm_up).try_for_each(|_| work())?;
         let mut samples = Vec::with_capacity(self.options.rounds);
         for _ in 0..self.options.rounds {
             wait();

@@ -27,10 +27,10 @@ pub fn gpu_name() -> Option<String> {
 pub fn choose(name: &str) -> Result<Device> {
     let library = prepare();
     let devices = tch::Cuda::device_count();
-    if devices > 0 {
-        if let Err(error) = fidgp_cuda::exact_convolutions() {
-            tracing::warn!("convolutions in f32 may be computed in TF32, to three digits: {error}");
-        }
+    if devices > 0
+        && let Err(error) = fidgp_cuda::exact_convolutions()
+    {
+        tracing::warn!("convolutions in f32 may be computed in TF32, to three digits: {error}");
     }
     let cuda = |index: i64| {
         if index < devices {

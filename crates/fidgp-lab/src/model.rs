@@ -5,6 +5,7 @@ use fidgp::layer::Network;
 use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll, pixel_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
+pub use fidgp_zoo::Explained;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::temperature::Tempered;
 pub use fidgp_zoo::cost::Counting;
@@ -13,7 +14,9 @@ use fidgp_zoo::{FcnConfig, HrnetConfig, LayerGeometry, LayerKind, MlpConfig, Res
 use tch::nn::{Path, VarStore};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{BaselineConfig, DataConfig, LikelihoodConfig, NetworkConfig, RunConfig, SegmentationConfig};
+use crate::config::{
+    BaselineConfig, DataConfig, LikelihoodConfig, Method, NetworkConfig, RunConfig, SegmentationConfig,
+};
 use crate::error::{LabError, Result};
 use crate::predict::Replayed;
 
@@ -410,12 +413,12 @@ pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
     Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
 }
 
-/// Multiply-accumulates of one prediction with all its passes: of an image network, what stands before the first block that
-/// is random is computed once.
+/// Multiply-accumulates of a prediction of so many inputs with all its passes, factors made before: of an image network, what
+/// stands before the first block that is random is computed once.
 ///
 /// # Errors
 /// As [`cost`].
-pub fn prediction_macs(config: &RunConfig) -> Result<i64> {
+pub fn prediction_macs(config: &RunConfig, inputs: i64) -> Result<i64> {
     let (cost, plan) = (cost(config, Counting::Ours)?, config.layer_plan());
     let own = |kind: LayerKind, name: &str| plan.baseline_for(name, kind).is_some_and(|slot| slot.is_random());
     let random = |layer: &&LayerCost| {
@@ -425,7 +428,21 @@ pub fn prediction_macs(config: &RunConfig) -> Result<i64> {
     let drawn = cost.layers.iter().find(random).filter(|_| config.data.has_images()).map(block);
     let shared = |drawn: String| cost.layers.iter().take_while(|layer| block(layer) != drawn).count();
     let once = drawn.map_or(0, shared);
-    let macs = |layer: &LayerCost| layer.macs_ours + layer.draw.map_or(0, |draw| draw.ours.total());
+    let macs = |layer: &LayerCost| inputs * layer.macs_ours + layer.draw.map_or(0, |draw| draw.ours.total());
     let sum = |layers: &[LayerCost]| layers.iter().map(macs).sum::<i64>();
     Ok(sum(&cost.layers[..once]) + config.passes() as i64 * sum(&cost.layers[once..]))
+}
+
+/// Multiply-accumulates of a training step on so many inputs: factors, draw and network, each once forwards and, counted as
+/// twice that, backwards. None for methods that do more, or less, in a step.
+///
+/// # Errors
+/// As [`cost`].
+pub fn training_macs(config: &RunConfig, inputs: i64) -> Result<Option<i64>> {
+    if !(config.method.is_inducing() || config.method == Method::Deterministic) {
+        return Ok(None);
+    }
+    let cost = cost(config, Counting::Ours)?;
+    let layers = cost.layers.iter().map(|l| inputs * l.macs_ours + l.draw.map_or(0, |draw| draw.ours.total()));
+    Ok(Some(3 * (cost.factor_macs + layers.sum::<i64>())))
 }

@@ -222,7 +222,7 @@ fn a_prediction_computes_once_what_is_not_random() {
     let macs = |changes: &[&str]| {
         let config = config(IMAGES, changes);
         let one = fidgp_lab::model::cost(&config, fidgp_lab::model::Counting::Ours).unwrap();
-        (fidgp_lab::model::prediction_macs(&config).unwrap(), one)
+        (fidgp_lab::model::prediction_macs(&config, 1).unwrap(), one)
     };
     let (plain, one) = macs(&["method=deterministic"]);
     assert_eq!(plain, one.macs);

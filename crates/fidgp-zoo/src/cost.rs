@@ -10,8 +10,8 @@ use serde::Serialize;
 use tch::nn::VarStore;
 use tch::{Device, Tensor};
 
-use crate::draw_cost::{DrawCost, factored_forward, flow_row, is_factored};
-use crate::{LayerGeometry, LayerKind, LayerPlan, Operation, Result};
+use crate::draw_cost::{DrawCost, flow_row};
+use crate::{LayerGeometry, LayerKind, LayerPlan, Operation, Orders, Result};
 
 /// Whose parameters are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct LayerCost {
     pub macs: i64,
     /// Multiply-accumulates of one draw of the weight.
     pub draw: Option<DrawCost>,
+    /// Both orders of evaluation and the one that is taken, for a Bayesian weight; none with groups, whose kernels are blocks.
+    pub orders: Option<Orders>,
     /// Multiply-accumulates of one image by our order of evaluation: fewer where the mean weight is applied factor by
     /// factor.
     pub macs_ours: i64,
@@ -114,6 +116,7 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         state: layer.buffers(),
         macs: layer.macs(),
         draw: None,
+        orders: None,
         macs_ours: layer.macs(),
     };
     let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
@@ -138,8 +141,10 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         cost.state = flow_state(&config.posterior, sizes.cols)? + i64::from(!config.learn_lamda);
     }
     cost.draw = Some(DrawCost::of(sizes, &config, flow));
-    if is_factored(sizes, &config) && groups(layer) == 1 {
-        cost.macs_ours = factored_forward(sizes, layer.positions());
+    if groups(layer) == 1 {
+        let orders = Orders::of(layer, sizes, &config);
+        cost.macs_ours = orders.taken().input;
+        cost.orders = Some(orders);
     }
     Ok(cost)
 }

@@ -61,7 +61,7 @@ fn write_layer(f: &mut Formatter, layer: &LayerCost, name_width: usize) -> fmt::
 }
 
 /// 1234567 → `1,234,567`
-fn thousands(number: i64) -> String {
+pub(crate) fn thousands(number: i64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

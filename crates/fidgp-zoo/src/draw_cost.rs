@@ -4,7 +4,7 @@ use fidgp::conditional::{Conditional, NoiseOn};
 use fidgp::flow::FlowConfig;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::prior::Sizes;
-use fidgp::weight::InducingConfig;
+use fidgp::weight::{InducingConfig, Order};
 use serde::Serialize;
 
 /// Multiply-accumulates of one draw.
@@ -72,23 +72,26 @@ impl OurDraw {
     }
 
     fn of(sizes: Sizes, config: &InducingConfig, flow: i64) -> Self {
-        let Sizes { d_out, d_in, rows: r, cols: c } = sizes;
+        let Sizes { rows: r, cols: c, .. } = sizes;
         let matheron = config.conditional == Conditional::Matheron;
         let whitenings = i64::from(matheron) + i64::from(!config.whitened_u);
-        let product = if d_out <= d_in { r * c * d_out + c * d_out * d_in } else { r * c * d_in + r * d_out * d_in };
         Self {
-            mean: if is_factored(sizes, config) { r * c * d_out } else { product },
-            prior_inducing: if matheron { product + r * r * c + r * c * c } else { 0 },
+            mean: if config.order(sizes) == Order::Factored { left_factor(sizes) } else { mean_weight(sizes) },
+            prior_inducing: if matheron { mean_weight(sizes) + r * r * c + r * c * c } else { 0 },
             whiten: whitenings * (r * r * c + r * c * c),
             flow,
         }
     }
 }
 
-/// Whether the mean weight is applied factor by factor and never formed (groups aside): noise on the outputs allows it.
-pub fn is_factored(sizes: Sizes, config: &InducingConfig) -> bool {
-    let outputs = config.conditional == Conditional::Reparam && config.noise == NoiseOn::Outputs;
-    outputs && sizes.is_cheaper_factored()
+/// `A_rᵀ V A_c`, multiplied so that the narrower side of W is carried along.
+pub(crate) fn mean_weight(Sizes { d_out, d_in, rows: r, cols: c }: Sizes) -> i64 {
+    if d_out <= d_in { r * c * d_out + c * d_out * d_in } else { r * c * d_in + r * d_out * d_in }
+}
+
+/// `A_rᵀ V`, all that is multiplied of a weight that is never formed.
+pub(crate) fn left_factor(Sizes { d_out, rows, cols, .. }: Sizes) -> i64 {
+    rows * cols * d_out
 }
 
 impl DrawCost {
@@ -112,7 +115,7 @@ fn factors(Sizes { d_out, d_in, rows, cols }: Sizes, matheron: bool) -> i64 {
 }
 
 /// The mean weight applied without being formed, `(A_rᵀV)(A_c x)`, at every position.
-pub fn factored_forward(sizes: Sizes, positions: i64) -> i64 {
+pub(crate) fn factored_forward(sizes: Sizes, positions: i64) -> i64 {
     positions * sizes.cols * (sizes.d_in + sizes.d_out)
 }
 

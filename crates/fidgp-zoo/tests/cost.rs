@@ -1,10 +1,10 @@
 //! Counts held against published numbers, against exact integers from independent implementations, and against tensors.
 
 use fidgp::Key;
-use fidgp::conditional::Conditional;
+use fidgp::conditional::{Conditional, NoiseOn};
 use fidgp::flow::FlowConfig;
 use fidgp::posterior::PosteriorConfig;
-use fidgp::weight::InducingConfig;
+use fidgp::weight::{InducingConfig, Order};
 use fidgp_zoo::plan::PAPER_FOUR;
 use fidgp_zoo::{Cost, Counting, Depth, LayerKind, LayerPlan, ResnetConfig, cost};
 use tch::nn::VarStore;
@@ -104,4 +104,23 @@ fn the_table_shows_every_layer_and_the_totals() {
     {
         assert!(text.contains(part), "{part} in\n{text}");
     }
+}
+
+/// The order that is explained is the one whose work is counted, and the cheaper one wherever there is a choice.
+#[test]
+fn explained_orders_are_those_that_are_counted() {
+    let config = InducingConfig { conditional: Conditional::Reparam, noise: NoiseOn::Outputs, ..Default::default() };
+    let plans = [LayerPlan::all(config), four(Conditional::Matheron), four(Conditional::Reparam)];
+    let mut seen = Vec::new();
+    for plan in plans {
+        let counted = cost(&ResnetConfig::cifar(100).geometry([32, 32]), &plan, Counting::Ours).unwrap();
+        for layer in counted.layers.iter().filter(|layer| layer.draw.is_some()) {
+            let orders = layer.orders.unwrap();
+            let work = orders.taken();
+            assert_eq!((work.draw, work.input), (layer.draw.unwrap().ours.mean, layer.macs_ours), "{}", layer.name);
+            assert!(work.input <= orders.built.input.min(orders.factored.input), "{}: {orders:?}", layer.name);
+            seen.push(orders.order);
+        }
+    }
+    assert!([Order::BuiltForNoise, Order::BuiltForCost, Order::Factored].iter().all(|order| seen.contains(order)));
 }

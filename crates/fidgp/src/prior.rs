@@ -41,13 +41,6 @@ pub struct Sizes {
     pub cols: i64,
 }
 
-impl Sizes {
-    /// Whether applying the mean weight as `(A_rᵀ V) (A_c x)` takes fewer multiplications than as a matrix.
-    pub fn is_cheaper_factored(self) -> bool {
-        self.cols * (self.d_in + self.d_out) < self.d_in * self.d_out
-    }
-}
-
 /// Where the inducing locations Z start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

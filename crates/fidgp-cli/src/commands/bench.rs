@@ -3,14 +3,21 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use fidgp_lab::bench::{self, BenchOptions, Benchmark};
+use fidgp_lab::bench::growth::{Growth, grow};
+use fidgp_lab::bench::{self, BenchOptions, Benchmark, page};
+use fidgp_lab::config::Override;
 use fidgp_lab::{LabError, config, device};
+use tch::Device;
 
 use super::Outcome;
+use super::train::command_line;
 use crate::args::Bench;
 
 pub fn run(arguments: &Bench) -> Outcome {
     let device = device::choose(&arguments.device)?;
+    if !arguments.grow.is_empty() {
+        return growth(arguments, device);
+    }
     let mut table = String::new();
     let mut all = Vec::new();
     for path in &arguments.configs {
@@ -37,4 +44,37 @@ pub fn run(arguments: &Bench) -> Outcome {
     }
     super::print(&table)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// `fidgp bench --grow`
+fn growth(arguments: &Bench, device: Device) -> Outcome {
+    let [path] = arguments.configs.as_slice() else {
+        return Err(LabError::config("--grow", "takes one config at a time"));
+    };
+    let read = |more: &[Override]| config::read(path, &[arguments.overrides.as_slice(), more].concat());
+    let (batch, draws) = (arguments.batch.get(), arguments.draws.get());
+    let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: false, device };
+    let growth = grow(&read, &arguments.grow, &options, Some(command_line()), &mut |line| eprintln!("{line}"))?;
+    if let Some(out) = &arguments.out {
+        eprintln!("wrote {}", page::write(&growth, out)?.display());
+    }
+    if arguments.json {
+        super::print_json(&growth)?;
+    } else {
+        super::print(&text(&growth))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(growth: &Growth) -> String {
+    let mut text = format!("{} ({}), batch {}, K = {}\n", growth.name, growth.method, growth.batch, growth.draws);
+    for line in &growth.axes {
+        let head = std::iter::once(line.axis.name()).chain(page::HEADS).map(str::to_owned).collect();
+        text.push('\n');
+        for cells in std::iter::once(head).chain(page::rows(line)) {
+            let cells: Vec<_> = cells.iter().map(|cell| format!("{cell:>11}")).collect();
+            let _ = writeln!(text, "{}", cells.join(" "));
+        }
+    }
+    text
 }

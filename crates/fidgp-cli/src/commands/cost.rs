@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use fidgp_lab::config;
-use fidgp_lab::model::{self, Counting};
+use fidgp_lab::model::{self, Counting, Explained};
 
 use super::Outcome;
 use crate::args::Cost;
@@ -14,6 +14,8 @@ pub fn run(arguments: &Cost) -> Outcome {
     let cost = model::cost(&config, counting)?;
     if arguments.json {
         super::print_json(&cost)?;
+    } else if arguments.explain {
+        super::print(&Explained(&cost).to_string())?;
     } else {
         super::print(&format!("{cost}\n"))?;
     }

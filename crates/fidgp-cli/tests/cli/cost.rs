@@ -72,3 +72,31 @@ fn a_table_is_printed_without_json() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/regression-left.toml");
     insta::assert_snapshot!("cost_regression", Place::new().fidgp(&["cost", path]).ends(0).out);
 }
+
+const FOUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/cifar100-fidgp-four.toml");
+
+/// Both orders of evaluation side by side, and why one is taken.
+#[test]
+fn the_order_of_evaluation_is_explained() {
+    let outputs = ["--set", "inducing.conditional=reparam", "--set", "inducing.noise=outputs"];
+    let words: Vec<_> = ["cost", FOUR, "--explain"].into_iter().chain(outputs).collect();
+    insta::assert_snapshot!("cost_explained", Place::new().fidgp(&words).ends(0).out);
+    let matheron = Place::new().fidgp(&["cost", FOUR, "--explain"]).ends(0).out;
+    assert_eq!(matheron.matches("built: noise of").count(), 4, "{matheron}");
+    let plain = Place::new().fidgp(&["cost", FOUR, "--explain", "--set", "method=deterministic"]).ends(0).out;
+    assert!(plain.starts_with("No layer is Bayesian"), "{plain}");
+    Place::new().fidgp(&["cost", FOUR, "--explain", "--compat"]).ends(2).says(&["--compat"]);
+}
+
+#[test]
+fn an_explanation_fits_a_hundred_columns() {
+    let outputs = ["--set", "inducing.conditional=reparam", "--set", "inducing.noise=outputs"];
+    for config in ["camvid-fidgp-all", "cityscapes-fidgp-all", "imagenet-fidgp-all"] {
+        let path = format!("{}/../../configs/{config}.toml", env!("CARGO_MANIFEST_DIR"));
+        let words: Vec<_> = ["cost", path.as_str(), "--explain"].into_iter().chain(outputs).collect();
+        let said = Place::new().fidgp(&words).ends(0).out;
+        assert!(said.contains("factored: C(") && said.contains("built: C("), "{config}");
+        let wide = said.lines().find(|line| line.chars().count() > 100);
+        assert!(wide.is_none(), "{config}: {wide:?}");
+    }
+}

@@ -75,7 +75,7 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
         parameters: cost.parameters,
         bytes: cost.bytes,
         passes: config.passes(),
-        macs: prediction_macs(config).map_or(cost.macs * config.passes(), |macs| macs as u64),
+        macs: prediction_macs(config, 1).map_or(cost.macs * config.passes(), |macs| macs as u64),
         train_seconds: seconds.and_then(|seconds| spread(&seconds)),
         relative_training: None,
         ood: aurocs(runs),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Row, Subject, Table};
 use crate::error::{LabError, Result};
 use crate::record::write_atomically;
-use crate::report::html::{figures, page, section, tag, tags};
+use crate::report::html::{figures, grid, page, section, tag};
 use crate::report::svg::escape;
 use crate::report::{Axis, Chart, Drawing, Layer, Marker, Shape, chart::series_class, format};
 
@@ -59,13 +59,6 @@ fn rows(rows: &[Row]) -> String {
         first.into_iter().chain(storage).chain(macs).chain([format!("{:.2}", row.measured_ms)]).collect()
     });
     grid(&head, cells)
-}
-
-fn grid(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let head: String = head.iter().map(|text| tag("th", "", &escape(text))).collect();
-    let rows = rows.map(|cells| tags("tr", &cells.iter().map(|text| tag("td", "", &escape(text))).collect::<String>()));
-    let body = tags("thead", &tags("tr", &head)) + &tags("tbody", &rows.collect::<String>());
-    format!("<div class=\"scroll\">{}</div>\n", tags("table", &body))
 }
 
 fn drawings(table: &Table) -> Vec<Drawing> {

@@ -130,6 +130,12 @@ impl Chart {
     }
 }
 
+/// Several charts in one picture, one below the other.
+pub fn stacked(id: &str, title: &str, charts: &[Chart]) -> Drawing {
+    let panels = charts.iter().enumerate().map(|(i, chart)| chart.panel(&format!("{id}-clip-{i}")));
+    Drawing::of(id, title, &panels.collect::<Vec<_>>())
+}
+
 /// Colour and dash of the i-th series.
 pub fn series_class(series: usize) -> String {
     format!("s{}", series % 7)

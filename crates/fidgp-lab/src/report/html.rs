@@ -38,6 +38,14 @@ pub fn figures(all: &[Drawing]) -> String {
     tag("div", "figures", &format!("\n{}", all.iter().map(figure).collect::<String>()))
 }
 
+/// A table of texts.
+pub fn grid(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let head: String = head.iter().map(|text| tag("th", "", &escape(text))).collect();
+    let rows = rows.map(|cells| tags("tr", &cells.iter().map(|text| tag("td", "", &escape(text))).collect::<String>()));
+    let body = tags("thead", &tags("tr", &head)) + &tags("tbody", &rows.collect::<String>());
+    format!("<div class=\"scroll\">{}</div>\n", tags("table", &body))
+}
+
 /// Something folded away.
 pub fn folded(summary: &str, body: &str) -> String {
     format!("<details>\n<summary>{}</summary>\n{body}\n</details>\n", escape(summary))

@@ -138,8 +138,11 @@ impl Conv2d {
         Ok(y)
     }
 
-    /// The same with a mean weight: factor by factor it is a convolution to C channels, then one of 1×1.
-    fn apply_mean(&self, x: &Tensor, mean: &MeanWeight, pass: &Pass) -> Result<Tensor> {
+    /// The layer with a mean weight that is given: factor by factor it is a convolution to C channels, then one of 1×1.
+    ///
+    /// # Errors
+    /// When the shapes do not fit.
+    pub fn apply_mean(&self, x: &Tensor, mean: &MeanWeight, pass: &Pass) -> Result<Tensor> {
         match mean {
             MeanWeight::Factors { left, right } if self.config.groups == 1 => {
                 let pixels = left.unsqueeze(-1).unsqueeze(-1); // [out, C, 1, 1]

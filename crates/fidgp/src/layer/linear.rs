@@ -67,8 +67,11 @@ impl Linear {
         Ok(y)
     }
 
-    /// The same with a mean weight, factor by factor where it comes so.
-    fn apply_mean(&self, x: &Tensor, mean: &MeanWeight, pass: &Pass) -> Result<Tensor> {
+    /// The layer with a mean weight that is given, factor by factor where it comes so.
+    ///
+    /// # Errors
+    /// When the shapes do not fit.
+    pub fn apply_mean(&self, x: &Tensor, mean: &MeanWeight, pass: &Pass) -> Result<Tensor> {
         match mean {
             MeanWeight::Matrix(w) => self.apply(x, w, pass),
             MeanWeight::Factors { left, right } => linear(&self.apply(x, right, pass)?, left, None, pass),

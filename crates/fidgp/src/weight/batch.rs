@@ -3,7 +3,7 @@
 
 use tch::Tensor;
 
-use super::{ConditionalNoise, Drawn, InducingWeight, Kl, MeanWeight, Stack, WeightNoise, groups};
+use super::{ConditionalNoise, Drawn, InducingWeight, Kl, MeanWeight, Order, Stack, WeightNoise, groups};
 use crate::Result;
 use crate::conditional::{self, ConditionalKl, MatheronNoise};
 use crate::distribution::Bounded;
@@ -149,7 +149,7 @@ fn draw_stack(
             StackDraw::Weights(conditional::matheron(factors, whitened, &scales, noise)?)
         }
         ConditionalNoise::Weights(noise) => StackDraw::Weights(conditional::reparam(factors, whitened, &scales, noise)),
-        ConditionalNoise::Outputs if like.sizes().is_cheaper_factored() => StackDraw::Factors {
+        ConditionalNoise::Outputs if like.order() == Order::Factored => StackDraw::Factors {
             left: conditional::left_factor(factors, whitened),
             right: factors.a_col.shallow_clone(),
             scales,

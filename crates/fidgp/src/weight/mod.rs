@@ -4,8 +4,10 @@
 //! same result in far fewer, larger operations.
 
 mod batch;
+mod order;
 
 pub use batch::{draw_ahead, draw_all, draw_many};
+pub use order::Order;
 
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
@@ -334,6 +336,11 @@ impl InducingWeight {
         WeightNoise { inducing: self.posterior.noise_of(key, training, normal), conditional }
     }
 
+    /// In which order it meets its inputs.
+    fn order(&self) -> Order {
+        self.config.order(self.sizes())
+    }
+
     /// Whether all randomness of a draw in training is in tensors: then a captured draw can be replayed.
     pub fn is_replayable(&self) -> bool {
         self.posterior.is_replayable()
@@ -354,7 +361,7 @@ impl InducingWeight {
                 Drawn::Weight(conditional::reparam(prior, &inducing.whitened, &lambda, noise) * self.prior_scale())
             }
             ConditionalNoise::Outputs => Drawn::MeanAndScale {
-                mean: if self.sizes().is_cheaper_factored() {
+                mean: if self.order() == Order::Factored {
                     let left = conditional::left_factor(prior, &inducing.whitened) * self.prior_scale();
                     MeanWeight::Factors { left, right: prior.a_col.shallow_clone() }
                 } else {
