@@ -113,8 +113,11 @@ pub struct SngpHead {
     random_weight: Tensor,
     /// `[D]`
     random_bias: Tensor,
-    /// `[classes, D]`
+    /// `β/√(D/2)`. `[classes, D]`
     weight: Tensor,
+    /// √(D/2). Φ has length 1, `cos(hW + b)` this one: weights in this unit learn as fast as those of a plain layer under the
+    /// same learning rate, D/2 times faster than β itself, and so does what is below them.
+    unit: f64,
     /// `[classes]`
     bias: Tensor,
     /// `chol(ridge·I + ΣΦᵀΦ)⁻¹`; zero, and with it every variance, until it is settled. `[D, D]`
@@ -135,7 +138,7 @@ impl SngpHead {
         let normal = |part: &str, shape: &[i64]| key.fold(part).normal(shape, options.0, options.1);
         let angle = key.fold("random_bias").uniform(&[width], options.0, options.1) * (2.0 * std::f64::consts::PI);
         let mut weight = path.var("output_weight", &[classes, width], Init::Const(0.0));
-        tch::no_grad(|| weight.copy_(&(normal("output_weight", &[classes, width]) * 0.05)));
+        tch::no_grad(|| weight.copy_(&(normal("output_weight", &[classes, width]) / (width as f64).sqrt())));
         Ok(Self {
             name: name.to_owned(),
             config: *config,
@@ -146,6 +149,7 @@ impl SngpHead {
             ),
             random_bias: path.add("random_bias", angle, false),
             weight,
+            unit: (width as f64 / 2.0).sqrt(),
             bias: path.zeros("output_bias", &[classes]),
             inverse_root: path.add("inverse_root", Tensor::zeros([width, width], options), false),
         })
@@ -167,7 +171,7 @@ impl CustomWeight for SngpHead {
     fn forward(&self, x: &Tensor, pass: &mut Pass, _: &Apply) -> fidgp::Result<Tensor> {
         let features = x.to_kind(self.weight.kind());
         let phi = random_features(&features, &self.random_weight, &self.random_bias).map_err(Error::into_method)?;
-        let logits = phi.f_linear(&self.weight, Some(&self.bias))?;
+        let logits = (&phi * self.unit).f_linear(&self.weight, Some(&self.bias))?;
         if pass.mode == Mode::Train {
             return Ok(logits);
         }
