@@ -190,8 +190,8 @@ fn processes_as_last_layers_learn_under_sgd_as_a_plain_layer_does() {
     let plain = loss(Method::Deterministic);
     for method in [Method::Svgp, Method::Due, Method::Sngp] {
         let own = loss(method);
-        // of ln 100 = 4.6 at the start
-        assert!(own < plain + 0.7, "{}: {own}, plain {plain}", method.name());
+        // from ln 100 = 4.6; with m, L and β as the parameters themselves it stays 0.5 (SNGP) and 1.1 (SVGP, DUE) above
+        assert!(own < plain + 0.3, "{}: {own}, plain {plain}", method.name());
     }
 }
 
