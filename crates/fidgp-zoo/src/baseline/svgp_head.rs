@@ -23,8 +23,8 @@ const USUAL_POINTS: i64 = 20;
 const DISTANCE_ROWS: i64 = 1000;
 const KMEANS_STEPS: usize = 20;
 /// Deviation of whitened processes at the start. At 1, the prior's, logits are mostly noise, and the quickest way to less
-/// noise is a kernel without scale (the one number that all outputs share): it falls a hundredfold within a few steps of SGD,
-/// and with it every gradient.
+/// noise is a kernel without scale (the one number that all outputs share): under SGD it collapses within the first epoch, and
+/// with it every gradient.
 const START_SD: f64 = 0.1;
 
 /// Settings of the head.
