@@ -67,7 +67,7 @@ fn every_output_of_an_svgp_head_is_the_whitened_process() {
         let _ = variable("log_lengthscale").fill_(0.3);
         let _ = variable("log_outputscale").fill_(0.5);
     });
-    let x = normal("x", &[6, 3]);
+    let (x, unit) = (normal("x", &[6, 3]), 3_f64.sqrt()); // parameters are in units of √n
     let (mean, variance) = tch::no_grad(|| head.marginal(&x, Check::Now).unwrap());
     let kernel = Rbf { lengthscale: 0.3_f64.exp(), outputscale: 0.5_f64.exp() };
     let mut kl = 0.0;
@@ -77,7 +77,7 @@ fn every_output_of_an_svgp_head_is_the_whitened_process() {
         let mut next = 0;
         for row in 0..4 {
             for col in 0..=row {
-                let value = root.double_value(&[next]);
+                let value = root.double_value(&[next]) * unit;
                 let _ = lower.get(row).get(col).fill_(if row == col { value.exp() } else { value });
                 next += 1;
             }
@@ -86,7 +86,7 @@ fn every_output_of_an_svgp_head_is_the_whitened_process() {
             kernel,
             jitter: 1e-4 * kernel.outputscale,
             inducing_points: variable("inducing_points").to_kind(Kind::Double).detach(),
-            mean: variable("inducing_mean").get(k).to_kind(Kind::Double).detach(),
+            mean: variable("inducing_mean").get(k).to_kind(Kind::Double).detach() * unit,
             lower,
         };
         let exact = process.predict(&x.to_kind(Kind::Double)).unwrap();
@@ -107,7 +107,8 @@ fn an_svgp_head_gives_blocks_of_draws_in_training_and_every_parameter_learns() {
     assert_eq!(outputs.size(), [18, 2]); // three draws
     assert!(gap(&outputs.narrow(0, 0, 6), &outputs.narrow(0, 6, 6)) > 1e-3);
     let kl = &pass.kl()[0].1.inducing;
-    assert!(kl.double_value(&[]).abs() < 1e-4); // q starts at the prior
+    let start = 2.0 * 4.0 * (0.5 * (0.01 - 1.0) - 0.1_f64.ln()); // whitened, N(0, 0.1²) at two times four points
+    assert!((kl.double_value(&[]) - start).abs() < 1e-3);
     (outputs.square().sum(Kind::Float) + kl).backward();
     for (name, tensor) in store.variables() {
         assert!(tensor.grad().defined() && tensor.grad().abs().max().double_value(&[]) > 0.0, "{name}");

@@ -65,6 +65,8 @@ pub fn mean_field_logits(logits: &Tensor, variance: &Tensor, factor: f64) -> Res
     Ok(logits / (variance * factor + 1.0).sqrt().unsqueeze(-1))
 }
 
+/// Deviation of β, and so of the logits, at the start: about that of a plain layer's.
+const START_SD: f64 = 0.5;
 /// Rows whose random features are held at once.
 const ROWS_AT_ONCE: i64 = 10_000;
 
@@ -113,8 +115,12 @@ pub struct SngpHead {
     random_weight: Tensor,
     /// `[D]`
     random_bias: Tensor,
-    /// `[classes, D]`
+    /// `β/√n`. `[classes, D]`
     weight: Tensor,
+    /// √n. Φ has length 1, the n inputs of a plain layer about √n: weights in this unit learn as fast as those of a plain layer
+    /// under the same learning rate, n times faster than β itself, and so does what is below them. For 512 inputs and D = 1024
+    /// that is the reference implementation, which leaves √(2/D) out where the process is a last layer.
+    unit: f64,
     /// `[classes]`
     bias: Tensor,
     /// `chol(ridge·I + ΣΦᵀΦ)⁻¹`; zero, and with it every variance, until it is settled. `[D, D]`
@@ -135,7 +141,8 @@ impl SngpHead {
         let normal = |part: &str, shape: &[i64]| key.fold(part).normal(shape, options.0, options.1);
         let angle = key.fold("random_bias").uniform(&[width], options.0, options.1) * (2.0 * std::f64::consts::PI);
         let mut weight = path.var("output_weight", &[classes, width], Init::Const(0.0));
-        tch::no_grad(|| weight.copy_(&(normal("output_weight", &[classes, width]) * 0.05)));
+        let unit = (inputs as f64).sqrt();
+        tch::no_grad(|| weight.copy_(&(normal("output_weight", &[classes, width]) * (START_SD / unit))));
         Ok(Self {
             name: name.to_owned(),
             config: *config,
@@ -146,6 +153,7 @@ impl SngpHead {
             ),
             random_bias: path.add("random_bias", angle, false),
             weight,
+            unit,
             bias: path.zeros("output_bias", &[classes]),
             inverse_root: path.add("inverse_root", Tensor::zeros([width, width], options), false),
         })
@@ -167,7 +175,7 @@ impl CustomWeight for SngpHead {
     fn forward(&self, x: &Tensor, pass: &mut Pass, _: &Apply) -> fidgp::Result<Tensor> {
         let features = x.to_kind(self.weight.kind());
         let phi = random_features(&features, &self.random_weight, &self.random_bias).map_err(Error::into_method)?;
-        let logits = phi.f_linear(&self.weight, Some(&self.bias))?;
+        let logits = (&phi * self.unit).f_linear(&self.weight, Some(&self.bias))?;
         if pass.mode == Mode::Train {
             return Ok(logits);
         }

@@ -22,6 +22,10 @@ const USUAL_POINTS: i64 = 20;
 /// Rows between which distances are measured for the lengthscale.
 const DISTANCE_ROWS: i64 = 1000;
 const KMEANS_STEPS: usize = 20;
+/// Deviation of whitened processes at the start. At 1, the prior's, logits are mostly noise, and the quickest way to less
+/// noise is a kernel without scale (the one number that all outputs share): under SGD it collapses within the first epoch, and
+/// with it every gradient.
+const START_SD: f64 = 0.1;
 
 /// Settings of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,10 +78,13 @@ pub struct SvgpHead {
     log_lengthscale: Tensor,
     /// ln s². Scalar.
     log_outputscale: Tensor,
-    /// m. `[K, M]`
+    /// m/√n. `[K, M]`
     mean: Tensor,
-    /// The lower triangle of L row by row, its diagonal as logarithms. `[K, M(M+1)/2]`
+    /// The lower triangle of L/√n row by row, its diagonal as logarithms/√n. `[K, M(M+1)/2]`
     root: Tensor,
+    /// √n. A whitened input `chol(K_zz)⁻¹k_zx` has at most length s, the n inputs of a plain layer about √n: parameters in
+    /// this unit learn as fast as a plain layer's under the same learning rate, n times faster than m itself.
+    unit: f64,
     /// c. `[K]`
     constant: Tensor,
     /// Where in a matrix the numbers of `root` stand, and which of them are on the diagonal.
@@ -86,7 +93,8 @@ pub struct SvgpHead {
 }
 
 impl SvgpHead {
-    /// A head under `path` that starts at the prior; where its inducing points are is settled before the training.
+    /// A head under `path` that starts at the prior's mean with a small deviation; where its inducing points are is settled
+    /// before the training.
     ///
     /// # Errors
     /// When a setting is out of range.
@@ -99,6 +107,9 @@ impl SvgpHead {
         tch::no_grad(|| inducing_points.copy_(&start));
         let indices = Tensor::tril_indices(points, points, 0, (Kind::Int64, path.device()));
         let (row, col) = (indices.get(0), indices.get(1));
+        let (unit, on_diagonal) = ((inputs as f64).sqrt(), row.eq_tensor(&col));
+        let mut root = path.zeros("inducing_root", &[outputs, points * (points + 1) / 2]);
+        tch::no_grad(|| root.copy_(&(on_diagonal.to_kind(path.kind()) * (START_SD.ln() / unit))));
         Ok(Self {
             name: name.to_owned(),
             config: *config,
@@ -107,9 +118,10 @@ impl SvgpHead {
             log_lengthscale: path.var("log_lengthscale", &[], Init::Const(0.5 * (2.0 * inputs as f64).ln())),
             log_outputscale: path.var("log_outputscale", &[], Init::Const(0.0)),
             mean: path.zeros("inducing_mean", &[outputs, points]),
-            root: path.zeros("inducing_root", &[outputs, points * (points + 1) / 2]),
+            root,
+            unit,
             constant: path.zeros("constant", &[outputs]),
-            on_diagonal: row.eq_tensor(&col),
+            on_diagonal,
             places: row * points + col,
         })
     }
@@ -123,7 +135,8 @@ impl SvgpHead {
     /// L. `[K, M, M]`
     fn lower(&self) -> Tensor {
         let (outputs, points) = (self.mean.size()[0], self.mean.size()[1]);
-        let values = self.root.where_self(&self.on_diagonal.logical_not(), &self.root.exp());
+        let root = &self.root * self.unit;
+        let values = root.where_self(&self.on_diagonal.logical_not(), &root.exp());
         let flat = Tensor::zeros([outputs, points * points], (values.kind(), values.device()));
         flat.index_copy(1, &self.places, &values).view([outputs, points, points])
     }
@@ -147,7 +160,7 @@ impl SvgpHead {
         let named = Named::one(format!("{}.K_zz", self.name), &self.gram(z, z));
         let lower = linalg::cholesky(&[named], JITTER, check)?.remove(0).get(0);
         let b = linalg::solve_lower(&lower, &self.gram(z, x)); // [M, N]
-        let mean = self.mean.matmul(&b) + self.constant.unsqueeze(1); // [K, N]
+        let mean = (&self.mean * self.unit).matmul(&b) + self.constant.unsqueeze(1); // [K, N]
         let energy = |t: &Tensor, dim: i64| t.square().sum_dim_intlist(dim, false, t.kind());
         let spread = self.lower().transpose(1, 2).matmul(&b); // [K, M, N]
         let variance = energy(&spread, 1) + (self.log_outputscale.exp() - energy(&b, 0)); // [K, N]
@@ -158,8 +171,8 @@ impl SvgpHead {
     pub fn kl(&self) -> Tensor {
         let numbers = self.mean.numel() as f64;
         let energy = |t: &Tensor| t.square().sum(t.kind());
-        let log_det = (&self.root * self.on_diagonal.to_kind(self.root.kind())).sum(self.root.kind());
-        (energy(&self.lower()) + energy(&self.mean) - numbers) * 0.5 - log_det
+        let log_det = (&self.root * self.on_diagonal.to_kind(self.root.kind())).sum(self.root.kind()) * self.unit;
+        (energy(&self.lower()) + energy(&(&self.mean * self.unit)) - numbers) * 0.5 - log_det
     }
 }
 
