@@ -1,4 +1,4 @@
-// A C face for libtorch's own graph class, at::cuda::CUDAGraph, and for the current stream.
+// A C face for libtorch's own graph class, at::cuda::CUDAGraph, for streams, for the cache of memory and for two settings.
 //
 // libtorch's CUDA headers want CUDA's, which a machine that only builds need not have. So none of them is included: the few
 // functions are looked up by their mangled names in the CUDA part that the process has opened, and called with the types
@@ -60,6 +60,11 @@ void cuda(int status, const char *what) {
   }
 }
 
+// A setting of at::globalContext().
+void set(const char *name, bool value) {
+  find<void(void *, bool)>(name)(find<void *()>("_ZN2at13globalContextEv")(), value);
+}
+
 void call(const char *name, void *graph) { find<void(void *)>(name)(graph); }
 
 } // namespace
@@ -108,18 +113,12 @@ int fidgp_empty_cache(char *message, std::size_t size) {
 
 // Convolutions of f32 tensors are computed in f32. libtorch's default is TF32, with 10 bits of mantissa.
 int fidgp_exact_convolutions(char *message, std::size_t size) {
-  return guarded(message, size, [&] {
-    void *context = find<void *()>("_ZN2at13globalContextEv")();
-    find<void(void *, bool)>("_ZN2at7Context17setAllowTF32CuDNNEb")(context, false);
-  });
+  return guarded(message, size, [&] { set("_ZN2at7Context17setAllowTF32CuDNNEb", false); });
 }
 
 // Convolutions add in the same order every time.
 int fidgp_repeatable_convolutions(char *message, std::size_t size) {
-  return guarded(message, size, [&] {
-    void *context = find<void *()>("_ZN2at13globalContextEv")();
-    find<void(void *, bool)>("_ZN2at7Context21setDeterministicCuDNNEb")(context, true);
-  });
+  return guarded(message, size, [&] { set("_ZN2at7Context21setDeterministicCuDNNEb", true); });
 }
 
 int fidgp_graph_new(void **graph, char *message, std::size_t size) {
