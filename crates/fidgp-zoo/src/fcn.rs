@@ -131,7 +131,7 @@ struct Head {
 
 impl Head {
     fn forward(&self, h: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        let h = forward_normed(&self.inner, h, pass)?.relu();
+        let h = forward_normed(&self.inner, h, pass)?.relu_();
         self.last.forward(&h, pass)
     }
 

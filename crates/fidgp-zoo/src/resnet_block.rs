@@ -109,14 +109,14 @@ impl Block {
         let (last, first) = self.branch.split_last().expect("a block has convolutions");
         let mut h = x.shallow_clone();
         for layer in first {
-            h = forward_normed(layer, &h, pass)?.relu();
+            h = forward_normed(layer, &h, pass)?.relu_();
         }
-        let h = forward_normed(last, &h, pass)?;
+        let mut h = forward_normed(last, &h, pass)?;
         let shortcut = match &self.shortcut {
             Some(layer) => forward_normed(layer, x, pass)?,
             None => x.shallow_clone(),
         };
-        Ok((h + shortcut).relu())
+        Ok(h.g_add_(&shortcut).relu_())
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {

@@ -122,8 +122,8 @@ impl Trunk {
         if index > 0 {
             return self.blocks.get(index - 1).map(|block| block.forward(h, pass));
         }
-        Some(forward_normed(&self.stem, h, pass).map(|h| {
-            let h = h.relu();
+        Some(forward_normed(&self.stem, h, pass).map(|mut h| {
+            let h = h.relu_();
             if self.pool { h.max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false) } else { h }
         }))
     }

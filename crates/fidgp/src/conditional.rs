@@ -70,6 +70,12 @@ impl MatheronNoise {
             corner: inducing.get(2),
         }
     }
+
+    /// The same tensors, not copies.
+    pub(crate) fn share(&self) -> Self {
+        let [weight, row, col, corner] = [&self.weight, &self.row, &self.col, &self.corner].map(Tensor::shallow_clone);
+        Self { weight, row, col, corner }
+    }
 }
 
 /// `E[W|U] = T_row U T_col = A_rᵀ V A_c`.
@@ -130,7 +136,7 @@ pub fn matheron_prior_inducing(factors: &PriorFactors, noise: &MatheronNoise) ->
 pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
     let scale = of_each(scale);
     let whitened_bar = factors.whiten(&matheron_prior_inducing(factors, noise)?);
-    Ok(mean(factors, &(whitened - &scale * whitened_bar)).addcmul(&noise.weight, &scale))
+    Ok(mean(factors, &(whitened - &scale * whitened_bar)).addcmul_(&noise.weight, &scale))
 }
 
 /// The isotropic draw: `mean + λ·ε`.
@@ -138,7 +144,7 @@ pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise
 /// # Shapes
 /// whitened `[.., R, C]`, scale `[..]`, noise `[.., d_out, d_in]` → `[.., d_out, d_in]`
 pub fn reparam(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &Tensor) -> Tensor {
-    mean(factors, whitened).addcmul(noise, &of_each(scale))
+    mean(factors, whitened).addcmul_(noise, &of_each(scale))
 }
 
 /// A number for each matrix of a stack, in the shape that multiplies it. `[..]` → `[.., 1, 1]`

@@ -15,7 +15,10 @@ use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
+use tch::kind::Element;
 use tch::{Device, Kind, Tensor};
+
+use crate::normal::fill_normal;
 
 /// Numbers drawn from one ChaCha stream. Part of what a key means: changing it changes every seeded result on the CPU.
 const CHUNK: usize = 1 << 14;
@@ -52,10 +55,17 @@ impl Key {
 
     /// Independent standard normals.
     ///
-    /// On the CPU they come from ChaCha8 in chunks, the same for every number of threads and every libtorch; on CUDA
-    /// from the device's own Philox generator, seeded with this key just before the draw.
+    /// On the CPU they come from ChaCha8 in chunks, the same for every number of threads and every processor; on CUDA from
+    /// the device's own Philox generator, seeded with this key just before the draw.
     pub fn normal(self, shape: &[i64], kind: Kind, device: Device) -> Tensor {
-        self.tensor(StandardNormal, shape, (kind, device), |options| Tensor::randn(shape, options))
+        if device.is_cuda() {
+            tch::Cuda::manual_seed_all(self.0);
+            return Tensor::randn(shape, (kind, device));
+        }
+        if kind == Kind::Double {
+            return self.filled(shape, |rng, part: &mut [f64]| one_by_one(StandardNormal, rng, part));
+        }
+        self.filled(shape, |rng, part: &mut [f32]| fill_normal(rng, part)).to_kind(kind)
     }
 
     /// Overwrites a tensor with independent standard normals: those of [`Self::normal`].
@@ -63,6 +73,8 @@ impl Key {
         if tensor.device().is_cuda() {
             tch::Cuda::manual_seed_all(self.0);
             let _ = tensor.normal_(0.0, 1.0);
+        } else if tensor.kind() == Kind::Float && tensor.is_contiguous() {
+            self.fill(tensor, |rng, part: &mut [f32]| fill_normal(rng, part));
         } else {
             tensor.copy_(&self.normal(&tensor.size(), tensor.kind(), tensor.device()));
         }
@@ -70,55 +82,56 @@ impl Key {
 
     /// Independent uniforms on [0, 1).
     pub fn uniform(self, shape: &[i64], kind: Kind, device: Device) -> Tensor {
-        self.tensor(StandardUniform, shape, (kind, device), |options| Tensor::rand(shape, options))
-    }
-
-    fn tensor<D>(
-        self,
-        law: D,
-        shape: &[i64],
-        (kind, device): (Kind, Device),
-        cuda: impl Fn((Kind, Device)) -> Tensor,
-    ) -> Tensor
-    where
-        D: Distribution<f32> + Distribution<f64> + Sync,
-    {
         if device.is_cuda() {
             tch::Cuda::manual_seed_all(self.0);
-            return cuda((kind, device));
+            return Tensor::rand(shape, (kind, device));
         }
-        let count = shape.iter().product::<i64>() as usize;
         if kind == Kind::Double {
-            Tensor::from_slice(&self.fill::<f64, D>(&law, count)).reshape(shape)
-        } else {
-            Tensor::from_slice(&self.fill::<f32, D>(&law, count)).reshape(shape).to_kind(kind)
+            return self.filled(shape, |rng, part: &mut [f64]| one_by_one(StandardUniform, rng, part));
         }
+        self.filled(shape, |rng, part: &mut [f32]| one_by_one(StandardUniform, rng, part)).to_kind(kind)
     }
 
-    fn fill<T, D>(self, law: &D, count: usize) -> Vec<T>
+    /// A new tensor on the CPU.
+    fn filled<T>(self, shape: &[i64], fill: impl Fn(&mut ChaCha8Rng, &mut [T]) + Sync) -> Tensor
     where
-        T: Default + Clone + Send,
-        D: Distribution<T> + Sync,
+        T: Element + Default + Copy,
     {
-        let mut values = vec![T::default(); count];
-        let draw = |(chunk, part): (usize, &mut [T])| {
+        let tensor = Tensor::empty(shape, (T::KIND, Device::Cpu));
+        self.fill(&tensor, fill);
+        tensor
+    }
+
+    /// Overwrites a contiguous tensor on the CPU, chunk by chunk, each from a stream of its own: a chunk is still in the
+    /// cache when it is copied to its place.
+    fn fill<T>(self, tensor: &Tensor, fill: impl Fn(&mut ChaCha8Rng, &mut [T]) + Sync)
+    where
+        T: Element + Default + Copy,
+    {
+        let chunk = |(stream, mut place): (usize, Tensor)| {
+            let mut values = vec![T::default(); place.numel()];
             let mut rng = ChaCha8Rng::seed_from_u64(self.0);
-            rng.set_stream(chunk as u64);
-            for value in part {
-                *value = law.sample(&mut rng);
-            }
+            rng.set_stream(stream as u64);
+            fill(&mut rng, &mut values);
+            place.copy_(&Tensor::from_slice(&values));
         };
-        if count <= CHUNK {
-            draw((0, &mut values));
-        } else {
-            values.par_chunks_mut(CHUNK).enumerate().for_each(draw);
+        let mut places = tensor.view([-1]).split(CHUNK as i64, 0);
+        if places.len() > 1 {
+            places.into_par_iter().enumerate().for_each(chunk);
+        } else if let Some(place) = places.pop() {
+            chunk((0, place));
         }
-        values
     }
 
     /// A generator for plain Rust code (permutations, indices).
     pub fn rng(self) -> impl RngCore + Clone {
         ChaCha8Rng::seed_from_u64(self.0)
+    }
+}
+
+fn one_by_one<T>(law: impl Distribution<T>, rng: &mut ChaCha8Rng, values: &mut [T]) {
+    for value in values {
+        *value = law.sample(rng);
     }
 }
 

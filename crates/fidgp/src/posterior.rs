@@ -101,6 +101,13 @@ pub struct InducingNoise {
     pub dropout: Option<Key>,
 }
 
+impl InducingNoise {
+    /// The same tensor, not a copy.
+    pub(crate) fn share(&self) -> Self {
+        Self { epsilon: self.epsilon.shallow_clone(), ..*self }
+    }
+}
+
 /// One draw of the whitened inducing matrix.
 #[derive(Debug)]
 pub struct InducingDraw {

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use tch::{Kind, Tensor};
 
-use crate::layer::{Factors, Mode, Network, Pass};
+use crate::layer::{Factors, Mode, Network, OutputTensors, Pass};
 use crate::linalg::Check;
 use crate::objective::Gaussian;
 use crate::{Error, Key, Result};
@@ -75,7 +75,8 @@ impl<'a> Draws<'a> {
                 None => vec![Pass::mean(&weights, &self.factors, Mode::Eval)?],
             };
             let passes = passes.into_iter().map(|pass| pass.computing_in(self.compute).with_cast_weights()).collect();
-            Ok(Passes { network: self.network, drawn: passes, keys, compute: self.compute })
+            let tensors = OutputTensors::default();
+            Ok(Passes { network: self.network, drawn: passes, keys, compute: self.compute, tensors })
         })
     }
 
@@ -169,6 +170,8 @@ pub struct Passes<'a> {
     drawn: Vec<Pass>,
     keys: Option<Vec<Key>>,
     compute: Option<Kind>,
+    /// Lent to one draw after the other on the CPU.
+    tensors: OutputTensors,
 }
 
 impl<'a> Passes<'a> {
@@ -199,8 +202,19 @@ impl<'a> Passes<'a> {
     /// The same from where the draws begin to differ.
     fn outputs_from(&mut self, shared: &Tensor, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
         let drawn = self.network.first_drawn_stage()..self.network.stages();
+        let lend = !shared.device().is_cuda();
         tch::no_grad(|| {
-            self.drawn.iter_mut().try_for_each(|pass| each(run_stages(self.network, drawn.clone(), shared, pass)?))
+            for pass in &mut self.drawn {
+                if lend {
+                    pass.noise.lend(std::mem::take(&mut self.tensors));
+                }
+                let outputs = run_stages(self.network, drawn.clone(), shared, pass);
+                if lend {
+                    self.tensors = pass.noise.give_back();
+                }
+                each(outputs?)?;
+            }
+            Ok(())
         })
     }
 
@@ -225,7 +239,7 @@ impl<'a> Runner<'a> for Passes<'a> {
     }
 
     fn replace(&mut self, passes: Passes<'a>) {
-        *self = passes;
+        *self = Passes { tensors: std::mem::take(&mut self.tensors), ..passes };
     }
 }
 

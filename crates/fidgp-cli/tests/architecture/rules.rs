@@ -17,6 +17,7 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// The modules of `fidgp`. Each uses earlier lines only; neighbours on one line may use each other in one direction.
 const MODULES: &[&[&str]] = &[
+    &["normal"],
     &["key", "error"],
     &["linalg"],
     &["spectral", "distribution"],

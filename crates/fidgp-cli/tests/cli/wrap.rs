@@ -24,7 +24,7 @@ batch_size = 20
 optimiser = { kind = "sgd", learning_rate = 0.05 }
 "#;
 
-const INDUCING: &str = "\n[inducing]\ninducing_rows = 64\ninducing_cols = 64\n[predict]\ndraws = 3\n";
+const INDUCING: &str = "\n[inducing]\ninducing_rows = 100\ninducing_cols = 100\n[predict]\ndraws = 3\n";
 
 fn wrap(place: &Place, more: &[&str]) -> crate::Said {
     let data = fixture("cifar100-small");

@@ -5,7 +5,7 @@
 //! inputs are overwritten: the batch, the noise, β. Whatever cannot be captured runs as before.
 
 use fidgp::Key;
-use fidgp::layer::{Ahead, Factors, Mode, Noise, OutputNoise, Pass};
+use fidgp::layer::{Ahead, Factors, Mode, Noise, OutputNoise, OutputTensors, Pass};
 use fidgp::linalg::Check;
 use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
 use fidgp_cuda::{Graph, GraphError, SideStream};
@@ -53,6 +53,8 @@ pub struct Stepper<'a> {
     capture: Capture,
     /// Where inducing matrices are drawn while the factors are made.
     beside: Option<SideStream>,
+    /// Noise on outputs is drawn into these, step after step, on the CPU.
+    tensors: OutputTensors,
 }
 
 /// How far the capture is.
@@ -105,7 +107,7 @@ impl<'a> Stepper<'a> {
             _ => None,
         };
         let check = if model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
-        Self { model, examples, sharpness: None, check, capture, beside }
+        Self { model, examples, sharpness: None, check, capture, beside, tensors: OutputTensors::default() }
     }
 
     /// Looks at factorisations when told, and not by the rule that the host never waits for a GPU.
@@ -152,7 +154,7 @@ impl<'a> Stepper<'a> {
                 }
             }
             Capture::Warming(stream, done, _) if done < WARM_UP => {
-                match aside(self.model.store.device(), stream, || self.launch(input, optimiser, true)) {
+                match aside(self.model.store.device(), stream, || self.warm_up(input, optimiser)) {
                     Ok(warmed) => {
                         let (stepped, outputs) = warmed?;
                         self.capture = Capture::Warming(stream, done + 1, outputs);
@@ -177,17 +179,25 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    fn plain(&self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {
-        Ok(self.launch(input, optimiser, false)?.0)
+    fn plain(&mut self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {
+        let mut noise = self.noise(input);
+        if !input.x.device().is_cuda() {
+            noise.outputs.lend(std::mem::take(&mut self.tensors));
+        }
+        let (stepped, mut outputs) = self.compute(&self.fixed(input, noise), input.frozen_norm, optimiser)?;
+        self.tensors = outputs.give_back();
+        Ok(stepped)
     }
 
-    /// Launches kernel by kernel; the noise that layers draw on their outputs comes back if it is kept.
-    fn launch(&self, input: &StepInput, optimiser: &Optimiser, keep: bool) -> Result<(Stepped, OutputNoise)> {
-        let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
-        if keep {
-            noise.outputs = noise.outputs.kept();
-        }
+    /// Launches kernel by kernel; the noise that layers draw on their outputs is kept and comes back.
+    fn warm_up(&self, input: &StepInput, optimiser: &Optimiser) -> Result<(Stepped, OutputNoise)> {
+        let mut noise = self.noise(input);
+        noise.outputs = noise.outputs.kept();
         self.compute(&self.fixed(input, noise), input.frozen_norm, optimiser)
+    }
+
+    fn noise(&self, input: &StepInput) -> Noise {
+        Noise::draw(&self.model.network.inducing(), input.key, Mode::Train)
     }
 
     /// The step itself, and the noise on outputs it was made with.
@@ -267,7 +277,7 @@ impl<'a> Stepper<'a> {
         outputs: OutputNoise,
         optimiser: &Optimiser,
     ) -> std::result::Result<Captured, GraphError> {
-        let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
+        let mut noise = self.noise(input);
         noise.outputs = outputs;
         let fixed = Fixed { x: input.x.copy(), y: input.y.copy(), ..self.fixed(input, noise) };
         let work = || self.compute(&fixed, input.frozen_norm, optimiser);

@@ -127,10 +127,10 @@ impl Conv2d {
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
                 Drawn::Weight(w) => self.apply(x, &w, pass)?,
                 Drawn::MeanAndScale { mean, scale } => {
-                    let y = self.apply_mean(x, &mean, pass)?;
+                    let mut y = self.apply_mean(x, &mean, pass)?;
                     let noise = pass.noise.of(name, &y)?;
                     let sd = scale * self.patch_energy(x).sqrt();
-                    y.addcmul(&noise, &sd.to_kind(y.kind()))
+                    y.addcmul_(&noise, &sd.to_kind(y.kind()))
                 }
             },
         };

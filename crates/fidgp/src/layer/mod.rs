@@ -12,7 +12,7 @@ pub use batch_norm::BatchNorm;
 pub use conv2d::{Conv2d, Conv2dConfig};
 pub use custom::{Apply, CustomWeight, Moment, Shown};
 pub use linear::Linear;
-pub use noise::{Noise, OutputNoise};
+pub use noise::{Noise, OutputNoise, OutputTensors};
 pub use pass::{Ahead, Factors, Mode, Pass, Taps};
 pub use slot::{DenseStart, DenseWeight, Slot, SlotConfig};
 

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use tch::{Kind, Tensor};
 
+use super::noise::ReusedNoise;
 use super::{Noise, OutputNoise};
 use crate::linalg::Check;
 use crate::posterior::InducingDraw;
 use crate::prior::PriorFactors;
-use crate::weight::{self, Drawn, InducingWeight, Kl, Stack};
+use crate::weight::{self, Batching, Drawn, InducingWeight, Kl, Stack, WeightNoise};
 use crate::{Error, Key, Result};
 
 /// Training or evaluation: decides BatchNorm's statistics, dropout and the power iteration. Gradients flow in both.
@@ -171,22 +172,31 @@ impl Pass {
         Ok(pass)
     }
 
-    /// Passes for prediction with one draw each: no KL. On CUDA they are drawn as one batch, which saves launches; on the
-    /// CPU one by one, which saves copies.
+    /// Passes for prediction with one draw each: no KL.
     ///
     /// # Errors
     /// When a draw fails; the error names the layer.
     pub fn draw_many(weights: &[&InducingWeight], factors: &Factors, keys: &[Key]) -> Result<Vec<Self>> {
         let stacks = factors.stacks_of(weights)?;
-        if !weights.iter().any(|weight| weight.prior.z_row.device().is_cuda()) {
-            return keys.iter().map(|&key| Self::draw(weights, factors, Mode::Eval, key)).collect();
-        }
-        let noise: Vec<_> = keys.iter().map(|&key| Noise::draw(weights, key, Mode::Eval)).collect();
-        let of_weights: Vec<_> = noise.iter().map(|noise| noise.weights.as_slice()).collect();
-        let draws = weight::draw_many(weights, stacks, &of_weights)?;
-        let passes = noise.iter().zip(draws).map(|(noise, draw)| {
+        let draws = match Batching::of(weights) {
+            Batching::Together => {
+                let noise: Vec<_> = keys.iter().map(|&key| Noise::draw(weights, key, Mode::Eval).weights).collect();
+                let inducing = |noise: &Vec<WeightNoise>| noise.iter().map(|noise| noise.inducing.share()).collect();
+                let mut conditional = |k: usize| noise[k].iter().map(|noise| noise.conditional.share()).collect();
+                let inducing: Vec<_> = noise.iter().map(inducing).collect();
+                weight::draw_many(weights, stacks, &inducing, &mut conditional, Batching::Together)?
+            }
+            Batching::Apart => {
+                let inducing = |key: &Key| weights.iter().map(|weight| weight.inducing_noise(*key, false)).collect();
+                let mut reused = ReusedNoise::default();
+                let mut conditional = |k: usize| reused.conditional(weights, keys[k]);
+                let inducing: Vec<_> = keys.iter().map(inducing).collect();
+                weight::draw_many(weights, stacks, &inducing, &mut conditional, Batching::Apart)?
+            }
+        };
+        let passes = keys.iter().zip(draws).map(|(&key, draw)| {
             let drawn = weights.iter().map(|weight| weight.name.clone()).zip(draw).collect();
-            Self { noise: noise.outputs.share(), drawn, ..Self::plain(Mode::Eval) }
+            Self { noise: OutputNoise::keyed(key), drawn, ..Self::plain(Mode::Eval) }
         });
         Ok(passes.collect())
     }

@@ -3,11 +3,11 @@
 
 use tch::Tensor;
 
-use super::{ConditionalNoise, Drawn, InducingWeight, Kl, MeanWeight, Order, Stack, WeightNoise, groups};
+use super::{Batching, ConditionalNoise, Drawn, InducingWeight, Kl, MeanWeight, Order, Stack, WeightNoise, groups};
 use crate::Result;
 use crate::conditional::{self, ConditionalKl, MatheronNoise};
 use crate::distribution::Bounded;
-use crate::posterior::{self, InducingDraw};
+use crate::posterior::{self, InducingDraw, InducingNoise};
 use crate::prior::PriorFactors;
 
 /// Draws every weight with its noise: the same as [`InducingWeight::draw`] one by one, up to rounding. What
@@ -44,27 +44,54 @@ pub fn draw_all(
     Ok(draws.map(|((drawn, draw), conditional)| (drawn, Kl { inducing: draw.kl, conditional })).collect())
 }
 
-/// Several draws of every weight as one batch, for prediction: the same as [`draw_all`] one by one, up to rounding.
+/// Several draws of every weight for prediction: the same as [`draw_all`] one by one, up to rounding. The noise of V is given
+/// for each draw and weight; that of W given U is asked for draw by draw.
 ///
 /// # Errors
 /// When Matheron noise meets factors without Gram factors.
-pub fn draw_many(weights: &[&InducingWeight], stacks: &[Stack], noise: &[&[WeightNoise]]) -> Result<Vec<Vec<Drawn>>> {
-    let inducing = draw_many_inducing(weights, stacks, noise)?;
+pub(crate) fn draw_many(
+    weights: &[&InducingWeight],
+    stacks: &[Stack],
+    inducing: &[Vec<InducingNoise>],
+    conditional: &mut dyn FnMut(usize) -> Vec<ConditionalNoise>,
+    batching: Batching,
+) -> Result<Vec<Vec<Drawn>>> {
+    let values = draw_many_inducing(weights, stacks, inducing)?;
     let lambdas = scales(weights);
-    let mut drawn: Vec<Vec<Option<Drawn>>> = noise.iter().map(|_| weights.iter().map(|_| None).collect()).collect();
-    for stack in stacks {
-        let members = &stack.members;
-        let whitened = Tensor::stack(&members.iter().map(|&index| &inducing[index]).collect::<Vec<_>>(), 1);
-        let lambda = Tensor::stack(&members.iter().map(|&index| &lambdas[index]).collect::<Vec<_>>(), 0);
-        let of_draw = |noise: &&[WeightNoise]| {
-            join_noise(&members.iter().map(|&index| &noise[index].conditional).collect::<Vec<_>>())
-        };
-        let of_draws: Vec<_> = noise.iter().map(of_draw).collect();
-        let joined = join_noise(&of_draws.iter().collect::<Vec<_>>());
-        let stack_draws = draw_stack(weights[members[0]], stack, &whitened, &lambda, &joined)?;
-        for (k, drawn) in drawn.iter_mut().enumerate() {
-            for (&index, weight) in members.iter().zip(stack_draws.draw(k as i64).layers()) {
-                drawn[index] = Some(weight);
+    let of_stacks: Vec<_> = stacks
+        .iter()
+        .map(|Stack { members, .. }| {
+            let whitened = Tensor::stack(&members.iter().map(|&index| &values[index]).collect::<Vec<_>>(), 1);
+            (whitened, Tensor::stack(&members.iter().map(|&index| &lambdas[index]).collect::<Vec<_>>(), 0))
+        })
+        .collect();
+    let of_members = |stack: &Stack, noise: &[ConditionalNoise]| {
+        join_noise(&stack.members.iter().map(|&index| &noise[index]).collect::<Vec<_>>())
+    };
+    let draws = 0..inducing.len();
+    let mut drawn: Vec<Vec<Option<Drawn>>> = inducing.iter().map(|_| weights.iter().map(|_| None).collect()).collect();
+    let mut place = |k: usize, stack: &Stack, draw: &StackDraw| {
+        for (&index, weight) in stack.members.iter().zip(draw.layers()) {
+            drawn[k][index] = Some(weight);
+        }
+    };
+    match batching {
+        Batching::Together => {
+            let noise: Vec<_> = draws.clone().map(conditional).collect();
+            for (stack, (whitened, lambda)) in stacks.iter().zip(&of_stacks) {
+                let of_draws: Vec<_> = noise.iter().map(|noise| of_members(stack, noise)).collect();
+                let joined = join_noise(&of_draws.iter().collect::<Vec<_>>());
+                let all = draw_stack(weights[stack.members[0]], stack, whitened, lambda, &joined)?;
+                draws.clone().for_each(|k| place(k, stack, &all.draw(k as i64)));
+            }
+        }
+        Batching::Apart => {
+            for k in draws {
+                let noise = conditional(k);
+                for (stack, (whitened, lambda)) in stacks.iter().zip(&of_stacks) {
+                    let (like, whitened) = (weights[stack.members[0]], whitened.get(k as i64));
+                    place(k, stack, &draw_stack(like, stack, &whitened, lambda, &of_members(stack, &noise))?);
+                }
             }
         }
     }
@@ -72,19 +99,23 @@ pub fn draw_many(weights: &[&InducingWeight], stacks: &[Stack], noise: &[&[Weigh
 }
 
 /// V of every layer for every draw. `[K, R, C]` for each weight
-fn draw_many_inducing(weights: &[&InducingWeight], stacks: &[Stack], noise: &[&[WeightNoise]]) -> Result<Vec<Tensor>> {
+fn draw_many_inducing(
+    weights: &[&InducingWeight],
+    stacks: &[Stack],
+    noise: &[Vec<InducingNoise>],
+) -> Result<Vec<Tensor>> {
     let mut values: Vec<Option<Tensor>> = weights.iter().map(|_| None).collect();
     for group in groups(weights, |a, b| a.posterior.is_like(&b.posterior)) {
         let posteriors: Vec<_> = group.iter().map(|&index| &weights[index].posterior).collect();
         if !posteriors[0].is_like(posteriors[0]) {
             let index = group[0]; // a family that is drawn alone
             let factors = layer(stacks, index);
-            let value = |noise: &&[WeightNoise]| posteriors[0].draw(&factors, &noise[index].inducing).whitened;
+            let value = |noise: &Vec<InducingNoise>| posteriors[0].draw(&factors, &noise[index]).whitened;
             values[index] = Some(Tensor::stack(&noise.iter().map(value).collect::<Vec<_>>(), 0));
             continue;
         }
         let of_draws: Vec<Vec<_>> =
-            noise.iter().map(|&noise| group.iter().map(|&index| &noise[index].inducing).collect()).collect();
+            noise.iter().map(|noise| group.iter().map(|&index| &noise[index]).collect()).collect();
         let drawn = posterior::values_alike(&posteriors, &of_draws)?;
         for (&index, value) in group.iter().zip(drawn) {
             values[index] = Some(value);
@@ -265,7 +296,7 @@ mod tests {
     use crate::flow::{CouplingConfig, FlowConfig, LipschitzConfig};
     use crate::linalg::Check;
     use crate::posterior::PosteriorConfig;
-    use crate::weight::{InducingConfig, factors};
+    use crate::weight::{InducingConfig, factors_batched};
     use tch::nn::VarStore;
     use tch::{Device, Kind};
 
@@ -293,11 +324,18 @@ mod tests {
         store.set_kind(Kind::Double);
         disturb(&store);
         let weights: Vec<_> = weights.iter().collect();
-        let stacks = factors(&weights, Check::Now).unwrap();
+        for batching in [Batching::Together, Batching::Apart] {
+            compare_batched(&weights, batching);
+        }
+    }
+
+    fn compare_batched(weights: &[&InducingWeight], batching: Batching) {
+        let stacks = factors_batched(weights, Check::Now, batching).unwrap();
+        assert_eq!(stacks.len(), if batching == Batching::Together { 6 } else { 7 });
         let noise: Vec<_> = weights.iter().map(|weight| weight.noise(Key::new(9), false)).collect();
-        compare_many(&weights, &stacks);
-        let ahead = draw_ahead(&weights, &noise, false).unwrap();
-        let together = draw_all(&weights, &stacks, &noise, ahead).unwrap();
+        compare_many(weights, &stacks, batching);
+        let ahead = draw_ahead(weights, &noise, false).unwrap();
+        let together = draw_all(weights, &stacks, &noise, ahead).unwrap();
         for ((weight, noise), (drawn, kl)) in weights.iter().zip(&noise).zip(&together) {
             let (alone, alone_kl) = weight.draw(&weight.factors(Check::Now).unwrap(), noise).unwrap();
             assert!((alone.matrix() - drawn.matrix()).abs().max().double_value(&[]) < 1e-10, "{}", weight.name);
@@ -308,10 +346,14 @@ mod tests {
     }
 
     /// Several draws at once against the same draws one after the other.
-    fn compare_many(weights: &[&InducingWeight], stacks: &[Stack]) {
+    fn compare_many(weights: &[&InducingWeight], stacks: &[Stack], batching: Batching) {
         let noise: Vec<Vec<_>> =
             (0..3).map(|k| weights.iter().map(|weight| weight.noise(Key::new(11).at(k), false)).collect()).collect();
-        let many = draw_many(weights, stacks, &noise.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+        let inducing: Vec<Vec<_>> = (0..3)
+            .map(|k| weights.iter().map(|weight| weight.inducing_noise(Key::new(11).at(k), false)).collect())
+            .collect();
+        let mut conditional = |k: usize| noise[k].iter().map(|noise| noise.conditional.share()).collect();
+        let many = draw_many(weights, stacks, &inducing, &mut conditional, batching).unwrap();
         for (noise, many) in noise.iter().zip(&many) {
             let ahead = draw_ahead(weights, noise, false).unwrap();
             let alone = draw_all(weights, stacks, noise, ahead).unwrap();

@@ -6,7 +6,8 @@
 mod batch;
 mod order;
 
-pub use batch::{draw_ahead, draw_all, draw_many};
+pub(crate) use batch::draw_many;
+pub use batch::{draw_ahead, draw_all};
 pub use order::Order;
 
 use serde::{Deserialize, Serialize};
@@ -163,6 +164,17 @@ pub enum ConditionalNoise {
     Weights(Tensor),
     /// The layer draws it on its outputs.
     Outputs,
+}
+
+impl ConditionalNoise {
+    /// The same tensors, not copies.
+    pub(crate) fn share(&self) -> Self {
+        match self {
+            Self::Matheron(noise) => Self::Matheron(noise.share()),
+            Self::Weights(noise) => Self::Weights(noise.shallow_clone()),
+            Self::Outputs => Self::Outputs,
+        }
+    }
 }
 
 /// What a draw gives the layer.
@@ -323,17 +335,29 @@ impl InducingWeight {
         training: bool,
         normal: &mut dyn FnMut(Key, &[i64]) -> Tensor,
     ) -> WeightNoise {
-        let (key, sizes) = (key.fold(&self.name), self.sizes());
-        let conditional = match (self.config.conditional, self.config.noise) {
-            (Conditional::Matheron, _) => {
-                ConditionalNoise::Matheron(MatheronNoise::draw(key.fold("conditional"), sizes, normal))
-            }
+        let conditional = self.conditional_noise(key, normal);
+        WeightNoise { inducing: self.posterior.noise_of(key.fold(&self.name), training, normal), conditional }
+    }
+
+    /// The part of [`Self::noise`] that is for V.
+    pub(crate) fn inducing_noise(&self, key: Key, training: bool) -> InducingNoise {
+        self.posterior.noise(key.fold(&self.name), training)
+    }
+
+    /// The part of [`Self::noise`] that is for W given U, with `normal` making standard normals of a key and a shape.
+    pub(crate) fn conditional_noise(
+        &self,
+        key: Key,
+        normal: &mut dyn FnMut(Key, &[i64]) -> Tensor,
+    ) -> ConditionalNoise {
+        let (key, sizes) = (key.fold(&self.name).fold("conditional"), self.sizes());
+        match (self.config.conditional, self.config.noise) {
+            (Conditional::Matheron, _) => ConditionalNoise::Matheron(MatheronNoise::draw(key, sizes, normal)),
             (Conditional::Reparam, NoiseOn::Outputs) => ConditionalNoise::Outputs,
             (Conditional::Reparam, NoiseOn::Weights) => {
-                ConditionalNoise::Weights(normal(key.fold("conditional"), &[sizes.d_out, sizes.d_in]))
+                ConditionalNoise::Weights(normal(key, &[sizes.d_out, sizes.d_in]))
             }
-        };
-        WeightNoise { inducing: self.posterior.noise_of(key, training, normal), conditional }
+        }
     }
 
     /// In which order it meets its inputs.
@@ -410,6 +434,22 @@ impl InducingWeight {
     }
 }
 
+/// How the layers and the draws of a network are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Batching {
+    /// In one batch where they are alike: on CUDA, where every operation costs its launch.
+    Together,
+    /// One after the other: on the CPU, where a batch costs copies and leaves the cache.
+    Apart,
+}
+
+impl Batching {
+    pub(crate) fn of(weights: &[&InducingWeight]) -> Self {
+        let on_cuda = weights.iter().any(|weight| weight.prior.z_row.device().is_cuda());
+        if on_cuda { Self::Together } else { Self::Apart }
+    }
+}
+
 /// Weights that are drawn as one batch: of equal sizes and settings.
 #[derive(Debug)]
 pub struct Stack {
@@ -419,12 +459,17 @@ pub struct Stack {
     pub factors: PriorFactors,
 }
 
-/// Factors of all weights of a network: one batch for each stack of equal weights, one factorisation for each size.
+/// Factors of all weights of a network: one factorisation for each size of matrix.
 ///
 /// # Errors
 /// When a covariance cannot be factorised; the error names layer and matrix.
 pub fn factors(weights: &[&InducingWeight], check: Check) -> Result<Vec<Stack>> {
-    let stacks = groups(weights, |a, b| a.sizes() == b.sizes() && a.config == b.config);
+    factors_batched(weights, check, Batching::of(weights))
+}
+
+fn factors_batched(weights: &[&InducingWeight], check: Check, batching: Batching) -> Result<Vec<Stack>> {
+    let together = batching == Batching::Together;
+    let stacks = groups(weights, |a, b| together && a.sizes() == b.sizes() && a.config == b.config);
     let settings = |members: &Vec<usize>| (weights[members[0]].config.jitter.to_bits(), weights[members[0]].grams());
     let mut all: Vec<Option<PriorFactors>> = stacks.iter().map(|_| None).collect();
     for alike in groups(&stacks, |a, b| settings(a) == settings(b)) {

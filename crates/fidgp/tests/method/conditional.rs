@@ -98,7 +98,8 @@ fn reparam_draws_are_isotropic_around_the_mean() {
     let prior = factors(&weight);
     let v = normal(Key::new(15), &[3, 2]);
     let noise = normal(Key::new(16), &[DRAWS, 4, 5]);
-    let draws = conditional::reparam(&prior, &v, &Tensor::from(0.3), &noise).view([DRAWS, -1]);
+    let all = v.expand([DRAWS, 3, 2], false);
+    let draws = conditional::reparam(&prior, &all, &Tensor::from(0.3), &noise).view([DRAWS, -1]);
     let mean = conditional::mean(&prior, &v).view([-1]);
     assert_moments("reparam", &draws, &mean, &(crate::common::eye(20) * 0.09));
 }
