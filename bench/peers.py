@@ -127,18 +127,22 @@ class ResNet18(nn.Module):
 
 def measure(work, device, rounds):
     cuda = device.startswith("cuda")
-    repeats = 10 if cuda else 1
+    wait = torch.cuda.synchronize if cuda else lambda: None
     for _ in range(3):
         work()
+    wait()
+    started = time.perf_counter()
+    work()
+    wait()
+    # a launch costs little next to a wait: many repetitions of what is short, one of what is long
+    repeats = max(1, min(10, int(0.25 / (time.perf_counter() - started)))) if cuda else 1
     samples = []
     for _ in range(rounds):
-        if cuda:
-            torch.cuda.synchronize()
+        wait()
         started = time.perf_counter()
         for _ in range(repeats):
             work()
-        if cuda:
-            torch.cuda.synchronize()
+        wait()
         samples.append((time.perf_counter() - started) * 1e3 / repeats)
     return samples
 

@@ -83,14 +83,13 @@ impl BatchEnsembleWeight {
         })
     }
 
-    /// Multiplies (or shifts) every member's rows by its own numbers. `[K·B, C, ..]`, `[K, C]`
-    fn by_member(x: &Tensor, own: &Tensor, with: fn(&Tensor, &Tensor) -> Tensor) -> Tensor {
-        let members = own.size()[0];
-        let mut blocks = vec![members, x.size()[0] / members];
-        blocks.extend(&x.size()[1..]);
-        let mut shape = vec![1; blocks.len()];
-        (shape[0], shape[2]) = (members, own.size()[1]);
-        with(&x.reshape(blocks), &own.view(shape.as_slice()).to_kind(x.kind())).reshape(x.size())
+    /// `W ⊙ γ_k α_kᵀ`: a few million products, where scaling inputs and outputs would pass over every activation.
+    fn weight_of(&self, member: i64) -> Tensor {
+        let weight = &self.shared.weight;
+        let mut shape = vec![1; weight.dim()];
+        (shape[0], shape[1]) = (-1, weight.size()[1]);
+        let own = self.output_scale.get(member).outer(&self.input_scale.get(member));
+        weight * own.view(shape.as_slice())
     }
 }
 
@@ -107,10 +106,12 @@ impl CustomWeight for BatchEnsembleWeight {
             let expected = format!("[{members}·N, {inputs}, ..], the batch once for each member");
             return Err(fidgp::Error::shape(format!("input of {}", self.shared.name), &size, expected));
         }
-        let scaled = Self::by_member(x, &self.input_scale, |x, own| x * own);
-        let y = apply(&scaled, &self.shared.weight, None, pass)?;
-        let y = Self::by_member(&y, &self.output_scale, |y, own| y * own);
-        Ok(self.bias.as_ref().map_or_else(|| y.shallow_clone(), |bias| Self::by_member(&y, bias, |y, own| y + own)))
+        let of_member = |(member, x): (i64, Tensor)| {
+            let bias = self.bias.as_ref().map(|bias| bias.get(member));
+            apply(&x, &self.weight_of(member), bias.as_ref(), pass)
+        };
+        let outputs = (0..members).zip(x.chunk(members, 0)).map(of_member).collect::<fidgp::Result<Vec<_>>>()?;
+        Ok(Tensor::cat(&outputs, 0))
     }
 }
 
