@@ -27,6 +27,9 @@ pub type Columns = BTreeMap<String, Vec<f64>>;
 const IMAGES_PER_NEIGHBOUR: i64 = 1000;
 /// Width of the released code's head.
 pub(super) const COMPAT_HIDDEN: i64 = 128;
+/// The widest feature map that head is put on: of a street scene it would have hundreds of millions of weights, and sums so
+/// long that a score changes with its batch.
+const COMPAT_WIDEST: i64 = 1 << 18;
 /// Rows scored at once by the class Gaussians, whose memory is rows × classes × features.
 const DDU_ROWS: i64 = 200;
 
@@ -70,7 +73,15 @@ impl Scorer {
         left_out.extend(why_not("vim", vim.as_ref()));
         let principal = kept.moments.iter().map(|(layer, moment)| Ok((layer.clone(), Principal::of(moment)?)));
         let leading = kept.leading.iter().map(|rows| LeadingRows::of_basis(rows.basis().shallow_clone()));
-        let compat = inducing.iter().zip(&first.products).map(|(layer, (_, z))| compat_of(layer, z, key));
+        let mut compat = Vec::new();
+        let widest = first.products.iter().map(|(_, z)| z.size()[1]).max().unwrap_or_default();
+        if widest > COMPAT_WIDEST {
+            let why = format!("the released head would have {widest} × {COMPAT_HIDDEN} weights on one layer");
+            left_out.push(format!("compat-residual: {why}; at most {COMPAT_WIDEST} inputs are taken"));
+        } else {
+            let head = |(layer, (_, z)): (&Inducing, &(String, Tensor))| compat_of(layer, z, key);
+            compat = inducing.iter().zip(&first.products).map(head).collect::<Result<_>>()?;
+        }
         Ok(Self {
             clip: features.map_or(f64::INFINITY, |features| quantile(features, 0.9)),
             mahalanobis: mahalanobis.and_then(std::result::Result::ok),
@@ -79,7 +90,7 @@ impl Scorer {
             vim: vim.and_then(std::result::Result::ok),
             principal: principal.collect::<Result<_>>()?,
             leading: leading.collect(),
-            compat: compat.collect::<Result<_>>()?,
+            compat,
             head,
             left_out,
         })
