@@ -73,8 +73,7 @@ fn padded(shape: &[i64]) -> i64 {
     (shape.iter().product::<i64>() + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 }
 
-/// Tensors that hold the noise of one draw after the other: memory that is new has to be cleared by the system first, which
-/// takes longer than the normals.
+/// Tensors that hold the noise of one draw after the other: memory that is new has to be cleared by the system first.
 #[derive(Debug, Default)]
 pub(super) struct ReusedNoise(Vec<Tensor>);
 
@@ -138,8 +137,8 @@ impl OutputNoise {
         });
     }
 
-    /// Draws into the tensors of a pass that has ended, and keeps what it draws beside them for [`Self::give_back`]: all at
-    /// once, in memory that is there already, takes half the time on the CPU.
+    /// Draws into the tensors of a pass that has ended, and keeps what it draws beside them for [`Self::give_back`]: on the CPU
+    /// many normals at once, in memory that is there already, are faster than a few before each layer.
     pub fn lend(&mut self, ended: OutputTensors) {
         self.drawn = ended.0;
         self.lent = true;
