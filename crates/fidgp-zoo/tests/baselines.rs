@@ -82,10 +82,30 @@ fn a_batch_ensemble_of_one_with_unit_vectors_is_the_plain_network() {
 fn every_member_of_a_batch_ensemble_is_a_network_of_its_own() {
     let (config, shape) = &networks()[1];
     let many = BatchEnsembleConfig { members: 3, init_sd: 0.5 };
-    let tiled = Tiled { network: build(config, &plan(BaselineSlot::BatchEnsemble(many))).network, members: 3 };
+    let wrapped = build(config, &plan(BaselineSlot::BatchEnsemble(many)));
+    let tiled = Tiled { network: wrapped.network, members: 3 };
     let outputs = tiled.forward(&input(shape), &mut Pass::plain(Mode::Eval)).unwrap();
     assert_eq!(outputs.size(), [18, 3]);
     assert!(gap(&outputs.narrow(0, 0, 6), &outputs.narrow(0, 6, 6)) > 1e-3);
+    // member k is the plain network with the weights W ⊙ γ_k α_kᵀ
+    let (own, plain) = (wrapped.store.variables(), build(config, &LayerPlan::dense()));
+    for k in 0..3 {
+        for (name, mut tensor) in plain.store.variables() {
+            let (layer, part) = name.rsplit_once('.').unwrap();
+            let Some(inputs) = own.get(&format!("{layer}.input_scale")) else { continue };
+            let member = match part {
+                "bias" => own[&name].get(k),
+                _ => {
+                    let scale = own[&format!("{layer}.output_scale")].get(k).outer(&inputs.get(k));
+                    let shape: Vec<_> = scale.size().into_iter().chain(vec![1; tensor.dim() - 2]).collect();
+                    &own[&name] * scale.view(shape.as_slice())
+                }
+            };
+            tch::no_grad(|| tensor.copy_(&member));
+        }
+        let alone = plain.network.forward(&input(shape), &mut Pass::plain(Mode::Eval)).unwrap();
+        assert!(gap(&outputs.narrow(0, 6 * k, 6), &alone) < 1e-4, "member {k}");
+    }
     // a batch that was not tiled is refused, not silently split
     let untiled = tiled.network.forward(&input(&[4, 3, 16, 16]), &mut Pass::plain(Mode::Eval));
     assert!(untiled.unwrap_err().to_string().contains("once for each member"));
