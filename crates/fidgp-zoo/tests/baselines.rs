@@ -93,13 +93,12 @@ fn every_member_of_a_batch_ensemble_is_a_network_of_its_own() {
         for (name, mut tensor) in plain.store.variables() {
             let (layer, part) = name.rsplit_once('.').unwrap();
             let Some(inputs) = own.get(&format!("{layer}.input_scale")) else { continue };
-            let member = match part {
-                "bias" => own[&name].get(k),
-                _ => {
-                    let scale = own[&format!("{layer}.output_scale")].get(k).outer(&inputs.get(k));
-                    let shape: Vec<_> = scale.size().into_iter().chain(vec![1; tensor.dim() - 2]).collect();
-                    &own[&name] * scale.view(shape.as_slice())
-                }
+            let member = if part == "bias" {
+                own[&name].get(k)
+            } else {
+                let scale = own[&format!("{layer}.output_scale")].get(k).outer(&inputs.get(k));
+                let shape: Vec<_> = scale.size().into_iter().chain(vec![1; tensor.dim() - 2]).collect();
+                &own[&name] * scale.view(shape.as_slice())
             };
             tch::no_grad(|| tensor.copy_(&member));
         }
