@@ -1,7 +1,7 @@
 //! A network with its likelihood and its normalisation, as a config describes it.
 
 use fidgp::Key;
-use fidgp::layer::Network;
+use fidgp::layer::{Network, NormStatistics};
 use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll, pixel_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
@@ -126,6 +126,8 @@ pub struct Model {
     pub compute: Option<Kind>,
     /// What its logits are divided by in evaluation, where something was fitted.
     pub temperature: Option<f64>,
+    /// BatchNorm statistics of the draws that predict, each its own; the running ones are used where there are none.
+    pub norms: Vec<NormStatistics>,
 }
 
 /// What a network's outputs mean.
@@ -258,7 +260,7 @@ impl Model {
         let geometry = zoo.geometry(signature.input());
         let network = network(config, &zoo, &root)?;
         let compute = config.compute(device);
-        Ok(Self { store, network, likelihood, normalisation, geometry, compute, temperature: None })
+        Ok(Self { store, network, likelihood, normalisation, geometry, compute, temperature: None, norms: Vec::new() })
     }
 
     /// Passes for K draws.
@@ -268,6 +270,9 @@ impl Model {
     pub fn draws(&self, count: u64, key: Key) -> Result<Draws<'_>> {
         let mut draws = Draws::new(self.network.as_ref(), count, key)?;
         draws.compute = self.compute;
+        if !self.norms.is_empty() {
+            draws.set_norms(&self.norms)?;
+        }
         if let (Device::Cuda(index), Likelihood::Categorical { .. }) = (self.store.device(), &self.likelihood) {
             draws.runner = Box::new(move |passes| Box::new(Replayed::new(passes, index)));
         }

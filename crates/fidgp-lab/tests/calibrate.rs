@@ -65,8 +65,8 @@ fn trained(config: &RunConfig, run: &Path) -> Metrics {
 }
 
 fn measured(run: &Path) -> Metrics {
-    let predictor = Predictor::open(run, Device::Cpu).unwrap();
-    with_setting(run, true, |setting| experiment::evaluate(&predictor, setting).unwrap().metrics)
+    let mut predictor = Predictor::open(run, Device::Cpu).unwrap();
+    with_setting(run, true, |setting| experiment::evaluate(&mut predictor, setting).unwrap().metrics)
 }
 
 fn set(run: &Path, key: &str, value: serde_json::Value) {

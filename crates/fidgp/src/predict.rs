@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use tch::{Kind, Tensor};
 
-use crate::layer::{Factors, Mode, Network, OutputTensors, Pass};
+use crate::layer::{Factors, Mode, Network, Norm, NormStatistics, OutputTensors, Pass};
 use crate::linalg::Check;
 use crate::objective::Gaussian;
 use crate::{Error, Key, Result};
@@ -21,6 +21,8 @@ pub struct Draws<'a> {
     network: &'a dyn Network,
     factors: Factors,
     key: Option<Key>,
+    /// BatchNorm statistics of every draw's own; none where the running ones are used.
+    norms: Vec<NormStatistics>,
     /// K; 1 for a network that is not random.
     pub count: u64,
     /// The number of the first batch: noise on outputs is numbered from it, when a set is predicted in several parts.
@@ -51,7 +53,7 @@ impl<'a> Draws<'a> {
         let factors = Factors::of(&weights, Check::Now)?;
         tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?)))?;
         let runner: MakeRunner = Box::new(|passes| Box::new(passes));
-        Ok(Self { network, factors, key: Some(key), count, first_batch: 0, compute: None, runner })
+        Ok(Self { network, factors, key: Some(key), norms: Vec::new(), count, first_batch: 0, compute: None, runner })
     }
 
     /// No draw: one pass with every weight at its posterior mean.
@@ -62,19 +64,76 @@ impl<'a> Draws<'a> {
         Ok(Self { key: None, ..Self::new(network, 1, Key::new(0))? })
     }
 
+    /// Gives every draw BatchNorm statistics of its own: those of the given inputs, training examples, under its weights.
+    /// What no draw touches keeps the running ones. Does nothing for a network that is not random.
+    ///
+    /// # Shapes
+    /// batches of `[n_i, ..]`; large ones, as variances are averaged over batches and means between them are not counted
+    ///
+    /// # Errors
+    /// When there is no batch, or one does not fit the network.
+    pub fn estimate_norms(&mut self, batches: &[Tensor]) -> Result<()> {
+        offsets(batches)?;
+        if !self.network.is_random() {
+            return Ok(());
+        }
+        self.norms.clear();
+        let before = |batch| before_draws(self.network, batch, self.compute);
+        let shared = batches.iter().map(before).collect::<Result<Vec<_>>>()?;
+        let rows = |tensor: &Tensor| tensor.size()[0] as f64;
+        let all: f64 = batches.iter().map(rows).sum();
+        let mut norms = Vec::new();
+        for k in 0..self.count {
+            let mut passes = self.passes(k..k + 1)?;
+            let mut found = NormStatistics::default();
+            for (number, (batch, shared)) in batches.iter().zip(&shared).enumerate() {
+                passes.set_noise(number as u64);
+                passes.drawn[0].norm = Norm::Gathering { found, share: rows(batch) / all };
+                passes.outputs_from(shared, &mut |_| Ok(()))?;
+                found = passes.drawn[0].norm.take_found();
+            }
+            norms.push(found);
+        }
+        self.norms = norms;
+        Ok(())
+    }
+
+    /// The statistics of every draw, where they have their own.
+    pub fn norms(&self) -> &[NormStatistics] {
+        &self.norms
+    }
+
+    /// Goes on with statistics that were estimated before, under the same key.
+    ///
+    /// # Errors
+    /// When there are more draws than statistics.
+    pub fn set_norms(&mut self, norms: &[NormStatistics]) -> Result<()> {
+        if norms.len() < self.count as usize {
+            let advice = format!("is more than the {} whose BatchNorm statistics are known", norms.len());
+            return Err(Error::setting("draws", self.count, advice));
+        }
+        self.norms = norms.iter().map(NormStatistics::copy).collect();
+        Ok(())
+    }
+
     /// The weights of some of the draws.
     ///
     /// # Errors
     /// When a draw fails; the error names the layer.
     pub fn passes(&self, draws: Range<u64>) -> Result<Passes<'a>> {
         let weights = self.network.inducing();
-        let keys: Option<Vec<_>> = draws.map(|k| self.key.map(|key| key.at(k))).collect();
+        let keys: Option<Vec<_>> = draws.clone().map(|k| self.key.map(|key| key.at(k))).collect();
+        let norm = |k: u64| self.norms.get(k as usize).map_or(Norm::Running, |norm| Norm::Own(norm.copy()));
         tch::no_grad(|| {
             let passes = match &keys {
                 Some(keys) => Pass::draw_many(&weights, &self.factors, keys)?,
                 None => vec![Pass::mean(&weights, &self.factors, Mode::Eval)?],
             };
-            let passes = passes.into_iter().map(|pass| pass.computing_in(self.compute).with_cast_weights()).collect();
+            let ready = |(k, mut pass): (u64, Pass)| {
+                pass.norm = norm(k);
+                pass.computing_in(self.compute).with_cast_weights()
+            };
+            let passes = draws.zip(passes).map(ready).collect();
             let tensors = OutputTensors::default();
             Ok(Passes { network: self.network, drawn: passes, keys, compute: self.compute, tensors })
         })

@@ -29,7 +29,7 @@ pub fn run(arguments: &Eval) -> Outcome {
         stop: &AtomicBool::new(false),
         command: Some(command_line()),
     };
-    let results = experiment::evaluate(&predictor, &setting)?;
+    let results = experiment::evaluate(&mut predictor, &setting)?;
     if arguments.json {
         super::print_json(&results)?;
     } else {

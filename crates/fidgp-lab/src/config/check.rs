@@ -85,6 +85,11 @@ impl RunConfig {
 
     /// Segmentation networks for pictures with masks, and what only these have.
     fn check_pixels(&self) -> Result<()> {
+        if self.predict.statistics_images > 0 && !matches!(self.data, DataConfig::Images { .. } | DataConfig::Folder(_))
+        {
+            let why = "is for image classification (data.set = \"images\" or \"folder\")";
+            return Err(LabError::config("predict.statistics_images", why));
+        }
         let DataConfig::Segmentation(pairs) = &self.data else {
             if self.start.as_ref().is_some_and(|start| start.backbone) {
                 return Err(LabError::config("start.backbone", "is for segmentation networks, which have a backbone"));

@@ -320,6 +320,9 @@ pub struct PredictConfig {
     pub validation_draws: u64,
     /// Examples in a batch.
     pub batch_size: usize,
+    /// Image classification: training images on which BatchNorm statistics of each draw's own are estimated; 0 uses the
+    /// running ones.
+    pub statistics_images: usize,
     /// Segmentation: larger pictures are covered by windows of this height and width.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<[i64; 2]>,
@@ -327,7 +330,7 @@ pub struct PredictConfig {
 
 impl Default for PredictConfig {
     fn default() -> Self {
-        Self { draws: 8, validation_draws: 1, batch_size: 1000, window: None }
+        Self { draws: 8, validation_draws: 1, batch_size: 1000, statistics_images: 0, window: None }
     }
 }
 

@@ -8,7 +8,7 @@ use fidgp_metrics::names;
 use super::members::{self, Place, log_folder};
 use super::sets::{Set, Sets, Use};
 use super::settle::{prepare, settle};
-use super::{Logged, Setting, blank_results};
+use super::{Logged, Setting, blank_results, norms};
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::evaluate;
@@ -24,7 +24,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         super::same_classes(&setting.run, sets.train.classes())?;
     }
     let signature = sets.train.signature(config);
-    let model = Model::init(config, &signature, setting.device)?;
+    let mut model = Model::init(config, &signature, setting.device)?;
     let train = sets.train.source(config, &model, Use::Training, setting.device)?;
     if config.start.is_some() && !setting.resume {
         super::start::run(config, &model, &signature, train.as_ref())?;
@@ -55,6 +55,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
     })?;
     settle(config, &model, train.as_ref(), Some(&setting.run))?;
+    norms::estimate(config, &mut model, train.as_ref())?;
+    norms::keep(config, &model, &setting.run)?;
     let (mut results, examples) = assess(config, setting, &model, &sets)?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
@@ -62,11 +64,15 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 }
 
 /// Measures the network that a run has trained.
-pub fn evaluate(predictor: &Predictor, setting: &Setting) -> Result<Results> {
-    let Predictor { config, model, .. } = predictor;
-    let sets = Sets::read(config, &setting.data_root)?;
+pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results> {
+    let sets = Sets::read(&predictor.config, &setting.data_root)?;
     super::same_classes(&setting.run, sets.train.classes())?;
     super::as_many_classes(predictor, sets.train.classes())?;
+    let Predictor { config, model, .. } = predictor;
+    if model.norms.len() < config.predict.draws as usize {
+        let train = sets.train.source(config, model, Use::Measuring, setting.device)?;
+        norms::estimate(config, model, train.as_ref())?;
+    }
     Ok(assess(config, setting, model, &sets)?.0)
 }
 

@@ -2,6 +2,7 @@
 
 mod images;
 mod members;
+pub(crate) mod norms;
 mod paper;
 mod segmentation;
 mod sets;
@@ -76,7 +77,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
 ///
 /// # Errors
 /// When the data cannot be read or do not fit the network.
-pub fn evaluate(predictor: &Predictor, setting: &Setting) -> Result<Results> {
+pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results> {
     match &predictor.config.data {
         DataConfig::Synthetic1d { .. } => synthetic::evaluate(predictor, setting),
         DataConfig::Images { .. } | DataConfig::Folder(_) => images::evaluate(predictor, setting),
@@ -88,7 +89,7 @@ pub fn evaluate(predictor: &Predictor, setting: &Setting) -> Result<Results> {
     }
 }
 
-/// Puts the weights that a run chose into its model, and the temperature that was fitted to them.
+/// Puts the weights that a run chose into its model, with the draws' statistics and the temperature that belong to them.
 ///
 /// # Errors
 /// When there is no whole checkpoint, or it belongs to another network.
@@ -96,6 +97,7 @@ pub fn restore(config: &RunConfig, run: &Path, model: &mut Model) -> Result<()> 
     let path = chosen_checkpoint(config, run);
     let saved = checkpoint::load(&path)?;
     checkpoint::restore(&path, &saved, &model.store)?;
+    model.norms = norms::read(&run.join(norms::NORMS_FILE), saved.progress.step, &model.store)?;
     calibrate::read(run, saved.progress.step)?.map_or(Ok(()), |temperature| model.temper(temperature))
 }
 
@@ -176,7 +178,7 @@ fn as_many_classes(predictor: &Predictor, classes: &[String]) -> Result<()> {
 fn clear(run: &Path) -> Result<()> {
     let fail = |error: std::io::Error| LabError::file(run, &error);
     let record = [crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE, crate::record::EXAMPLES_FILE];
-    for file in record.into_iter().chain([CONFIG_FILE, CLASSES_FILE, TEMPERATURE_FILE]) {
+    for file in record.into_iter().chain([CONFIG_FILE, CLASSES_FILE, TEMPERATURE_FILE, norms::NORMS_FILE]) {
         match std::fs::remove_file(run.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}

@@ -50,13 +50,23 @@ pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn Source, count:
     if count == 0 {
         return Ok(());
     }
+    let mut broken = None;
+    let batches = batches(config, model, images, count)
+        .map_while(|batch| batch.map_err(|error: LabError| broken = Some(error)).ok());
+    reestimate_batch_norm(model.network.as_ref(), &model.store, batches)?;
+    broken.map_or(Ok(()), Err)
+}
+
+/// So many training images, taken at random and unchanged, in batches.
+pub fn batches<'a>(
+    config: &RunConfig,
+    model: &Model,
+    images: &'a dyn Source,
+    count: usize,
+) -> impl Iterator<Item = Result<Tensor>> + use<'a> {
     let order = fidgp_data::epoch_order(images.len(), Key::new(0).fold("statistics").seed(), 0);
     let rows: Vec<i64> = order.into_iter().take(count).map(|row| row as i64).collect();
-    let mut broken = None;
-    let batches = rows.chunks(config.predict.batch_size).map_while(|rows| {
-        let batch = images.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None);
-        batch.map_err(|error| broken = Some(error)).ok().map(|(x, _)| x)
-    });
-    reestimate_batch_norm(model.network.as_ref(), &model.store, batches)?;
-    broken.map_or(Ok(()), |error: LabError| Err(error))
+    let (size, device) = (config.predict.batch_size, model.store.device());
+    let parts: Vec<_> = rows.chunks(size).map(<[i64]>::to_vec).collect();
+    parts.into_iter().map(move |rows| Ok(images.batch(&Tensor::from_slice(&rows).to_device(device), None)?.0))
 }

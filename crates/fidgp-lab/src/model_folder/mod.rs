@@ -4,6 +4,7 @@
 //! config.json               what to build: the run's whole config, the names of the classes
 //! model.safetensors         the parameters, in f32 or rounded to f16
 //! preprocessor_config.json  size and normalisation of the images
+//! norms.safetensors         BatchNorm statistics of each draw's own, where the run has them
 //! README.md                 the card: what it is, how good it is, how to use it
 //! ```
 
@@ -23,6 +24,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::config::{DataConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
+use crate::experiment::norms::{self, NORMS_FILE};
 use crate::model::{Model, Signature};
 use crate::predict::Predictor;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
@@ -84,6 +86,12 @@ pub fn export(run: &Path, predictor: &Predictor, dtype: Dtype, out: &Path) -> Re
     let results = if results.exists() { Some(Results::read(&results)?) } else { None };
     checkpoint::write(&out.join(WEIGHTS_FILE), &tensors, ("model", FORMAT.to_owned()))?;
     write_json(&out.join(PREPROCESSOR_FILE), &preprocessor::of(predictor)?)?;
+    let norms = out.join(NORMS_FILE);
+    if !predictor.model.norms.is_empty() {
+        norms::write(&norms, &predictor.model.norms, 0)?;
+    } else if norms.exists() {
+        std::fs::remove_file(&norms).map_err(|error| LabError::file(&norms, &error))?; // of a model that stood here before
+    }
     let card = card::card(predictor, dtype, results.as_ref());
     write_atomically(&out.join(CARD_FILE), card.as_bytes())?;
     write_json(&out.join(MODEL_CONFIG_FILE), &config)?;
@@ -144,6 +152,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
     let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| name.starts_with(NORMALISATION));
     stored.tensors.extend(own);
     checkpoint::restore(&weights, &stored, &model.store)?;
+    model.norms = norms::read(&folder.join(NORMS_FILE), 0, &model.store)?;
     if let Some(temperature) = config.temperature {
         model.temper(temperature).map_err(|error| broken(format!("`temperature`: {error}")))?;
     }

@@ -8,7 +8,7 @@ mod noise;
 mod pass;
 mod slot;
 
-pub use batch_norm::BatchNorm;
+pub use batch_norm::{BatchNorm, Norm, NormStatistics};
 pub use conv2d::{Conv2d, Conv2dConfig};
 pub use custom::{Apply, CustomWeight, Moment, Shown};
 pub use linear::Linear;

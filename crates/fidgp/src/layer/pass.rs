@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tch::{Kind, Tensor};
 
 use super::noise::ReusedNoise;
-use super::{Noise, OutputNoise};
+use super::{Noise, Norm, OutputNoise};
 use crate::linalg::Check;
 use crate::posterior::InducingDraw;
 use crate::prior::PriorFactors;
@@ -129,6 +129,8 @@ pub struct Pass {
     pub frozen_norm: bool,
     /// BatchNorm leaves its running statistics as they are, although it uses those of the batch.
     pub keep_statistics: bool,
+    /// Which statistics BatchNorm uses in evaluation.
+    pub norm: Norm,
     /// Noise on the outputs of layers.
     pub noise: OutputNoise,
     drawn: BTreeMap<String, Drawn>,
@@ -230,6 +232,7 @@ impl Pass {
             compute: None,
             frozen_norm: false,
             keep_statistics: false,
+            norm: Norm::Running,
             noise: OutputNoise::default(),
             drawn: BTreeMap::new(),
             kl: Vec::new(),
@@ -279,7 +282,7 @@ impl Pass {
         self
     }
 
-    /// Overwrites every drawn weight with that of another pass through the same network.
+    /// Overwrites every drawn weight, and the draw's own statistics, with those of another pass through the same network.
     pub(crate) fn overwrite(&mut self, other: &Self) {
         for (drawn, other) in self.drawn.values().zip(other.drawn.values()) {
             drawn
@@ -287,6 +290,9 @@ impl Pass {
                 .into_iter()
                 .zip(other.tensors())
                 .for_each(|(mine, theirs)| mine.shallow_clone().copy_(theirs));
+        }
+        if let (Norm::Own(mine), Norm::Own(theirs)) = (&self.norm, &other.norm) {
+            mine.overwrite(theirs);
         }
         self.noise.follow(&other.noise);
     }

@@ -1,0 +1,87 @@
+//! BatchNorm statistics of every draw's own: estimated on training images when the training is over, kept in the run folder
+//! and in the model folder, used by whoever opens them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fidgp::Key;
+use fidgp::layer::NormStatistics;
+use tch::Tensor;
+use tch::nn::VarStore;
+
+use super::chosen_checkpoint;
+use super::start::batches;
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+use crate::model::Model;
+use crate::source::Source;
+use crate::train::checkpoint::{self, Progress};
+
+/// The file in a run folder and in a model folder.
+pub const NORMS_FILE: &str = "norms.safetensors";
+
+/// Gives the draws of a model their own statistics, of as many training images as its config says. Does nothing for a
+/// config that wants none.
+pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> Result<()> {
+    model.norms.clear();
+    if config.predict.statistics_images == 0 {
+        return Ok(());
+    }
+    let given = batches(config, model, images, config.predict.statistics_images).collect::<Result<Vec<_>>>()?;
+    let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
+    draws.estimate_norms(&given)?;
+    let norms = draws.norms().iter().map(NormStatistics::copy).collect();
+    drop(draws);
+    model.norms = norms;
+    Ok(())
+}
+
+/// Writes the statistics of a model beside the checkpoint they belong to.
+pub fn keep(config: &RunConfig, model: &Model, run: &Path) -> Result<()> {
+    let checkpoint = chosen_checkpoint(config, run);
+    if model.norms.is_empty() || !checkpoint.exists() {
+        return Ok(()); // train.checkpoint_every = 0 keeps none
+    }
+    write(&run.join(NORMS_FILE), &model.norms, checkpoint::load(&checkpoint)?.progress.step)
+}
+
+/// Writes the statistics of draws, under `<draw>.<layer>.running_mean` and `….running_var`, for weights of a training step.
+pub(crate) fn write(path: &Path, norms: &[NormStatistics], step: u64) -> Result<()> {
+    let of_draw = |(k, norm): (usize, &NormStatistics)| {
+        norm.named().map(|(name, tensor)| (format!("{k}.{name}"), tensor.shallow_clone())).collect::<Vec<_>>()
+    };
+    let tensors: Vec<_> = norms.iter().enumerate().flat_map(of_draw).collect();
+    checkpoint::save(path, &tensors, &Progress { step, ..Progress::default() })
+}
+
+/// Reads what [`write`] wrote, where the file is there, for weights of this training step.
+pub(crate) fn read(path: &Path, step: u64, store: &VarStore) -> Result<Vec<NormStatistics>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
+    let saved = checkpoint::load(path)?;
+    if saved.progress.step != step {
+        let why = format!("belongs to the weights of step {}, these are of step {step}", saved.progress.step);
+        return Err(broken(format!("{why}; remove it, and predictions use the running statistics")));
+    }
+    let variables = store.variables();
+    let mut draws: BTreeMap<usize, Vec<(String, Tensor)>> = BTreeMap::new();
+    for (name, tensor) in saved.tensors {
+        let place = name.split_once('.').and_then(|(k, rest)| Some((k.parse::<usize>().ok()?, rest)));
+        let Some((k, own)) = place else { return Err(broken(format!("`{name}` does not begin with a draw's number"))) };
+        let expected = variables.get(own).map(Tensor::size);
+        if expected.as_ref() != Some(&tensor.size()) {
+            let expected = expected.map_or("nothing".to_owned(), |shape| format!("{shape:?}"));
+            return Err(broken(format!("`{name}` is {:?} there and {expected} in the network", tensor.size())));
+        }
+        draws.entry(k).or_default().push((own.to_owned(), tensor.to_device(store.device())));
+    }
+    let names = |draw: &[(String, Tensor)]| draw.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let first = draws.get(&0).map(|draw| names(draw));
+    if draws.keys().copied().ne(0..draws.len()) || draws.values().any(|draw| Some(names(draw)) != first) {
+        return Err(broken("not every draw has the statistics of the same layers".to_owned()));
+    }
+    let whole = draws.into_values().map(NormStatistics::from_named).collect::<Option<Vec<_>>>();
+    whole.ok_or_else(|| broken("a mean stands without its variance".to_owned()))
+}
