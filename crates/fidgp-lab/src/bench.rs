@@ -15,9 +15,9 @@ use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
 use crate::capture::{aside, record, synchronise};
-use crate::config::RunConfig;
+use crate::config::{PredictConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::model::{Model, Signature};
+use crate::model::{self, Counting, Model, Signature};
 use crate::train::{Optimiser, StepInput, Stepper};
 
 /// What is measured.
@@ -56,6 +56,19 @@ pub struct Benchmark {
     /// Memory that training takes: the highest resident set of the process less that at its start, or what libtorch has
     /// reserved on the GPU.
     pub train_bytes: Option<u64>,
+    /// What is counted beside it.
+    pub counted: Counted,
+}
+
+/// What a config costs by count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Trainable numbers.
+    pub parameters: u64,
+    /// Bytes of the stored weights in f32.
+    pub bytes: u64,
+    /// Multiply-accumulates of a prediction of one input with K draws or all members.
+    pub prediction_macs: u64,
 }
 
 /// Memory in use now: on the GPU by whoever uses it, on the CPU by this process, the highest so far.
@@ -90,7 +103,13 @@ pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Benchmark> {
         times.extend([bench.factors()?, bench.draw(false)?, bench.draw(true)?, bench.network()?]);
         times.extend(bench.layer()?);
     }
-    Ok(Benchmark { times, train_bytes })
+    let config = RunConfig { predict: PredictConfig { draws: options.draws, ..config.predict }, ..config.clone() };
+    let counted = Counted {
+        parameters: bench.model.parameter_count() as u64,
+        bytes: model::cost(&config, Counting::Ours)?.bytes_f32 as u64,
+        prediction_macs: model::prediction_macs(&config, 1)? as u64,
+    };
+    Ok(Benchmark { times, train_bytes, counted })
 }
 
 struct Bench<'a> {

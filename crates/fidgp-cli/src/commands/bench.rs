@@ -24,7 +24,7 @@ pub fn run(arguments: &Bench) -> Outcome {
         let config = config::read(path, &arguments.overrides)?;
         let (batch, draws) = (arguments.batch.get(), arguments.draws.get());
         let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: arguments.parts, device };
-        let Benchmark { times, train_bytes } = bench::run(&config, &options)?;
+        let Benchmark { times, train_bytes, counted } = bench::run(&config, &options)?;
         let _ = writeln!(table, "{} ({}), batch {batch}", config.name, config.method.name());
         for time in &times {
             let (what, median) = (&time.what, time.median_ms);
@@ -33,9 +33,10 @@ pub fn run(arguments: &Bench) -> Outcome {
         if let Some(bytes) = train_bytes {
             let _ = writeln!(table, "  {:<36} {:>9.0} MiB", "memory of training", bytes as f64 / f64::from(1 << 20));
         }
+        let _ = writeln!(table, "  {:<36} {:>9.3} G", "MACs of a prediction of one input", counted.prediction_macs as f64 / 1e9);
         all.push(serde_json::json!({
             "config": config.name, "method": config.method.name(), "batch": batch, "draws": draws, "times": times,
-            "train_bytes": train_bytes,
+            "train_bytes": train_bytes, "counted": counted,
         }));
     }
     if arguments.json {
