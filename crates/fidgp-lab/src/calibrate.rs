@@ -11,6 +11,7 @@ use tch::{Device, Kind, Tensor};
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
+use crate::experiment::norms::{self, NORMS_FILE};
 use crate::experiment::{Sets, Use, chosen_checkpoint};
 use crate::model::Model;
 use crate::record::write_atomically;
@@ -54,10 +55,15 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
         let why = "= 0: a temperature is fitted on validation examples, never on those of training or test";
         return Err(LabError::config("data.validation_fraction", why));
     };
-    let model = Model::init(config, &sets.train.signature(config), device)?;
+    let mut model = Model::init(config, &sets.train.signature(config), device)?;
     let path = chosen_checkpoint(config, run);
     let saved = checkpoint::load(&path)?;
     checkpoint::restore(&path, &saved, &model.store)?;
+    model.norms = norms::read(&run.join(NORMS_FILE), saved.progress.step, config, &model)?;
+    if model.norms.is_empty() {
+        let train = sets.train.source(config, &model, Use::Measuring, device)?;
+        norms::estimate(config, &mut model, train.as_ref())?;
+    }
     let set = validation.source(config, &model, Use::Measuring, device)?;
     let (logits, labels) = logits(config, &model, set.as_ref())?;
     let fitted = temperature::fit(&logits, &labels)?;

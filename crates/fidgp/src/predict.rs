@@ -23,6 +23,8 @@ pub struct Draws<'a> {
     key: Option<Key>,
     /// BatchNorm statistics of every draw's own; none where the running ones are used.
     norms: Vec<NormStatistics>,
+    /// Whether the draws are the same on every device, as draws with statistics of their own must be.
+    portable: bool,
     /// K; 1 for a network that is not random.
     pub count: u64,
     /// The number of the first batch: noise on outputs is numbered from it, when a set is predicted in several parts.
@@ -53,7 +55,17 @@ impl<'a> Draws<'a> {
         let factors = Factors::of(&weights, Check::Now)?;
         tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?)))?;
         let runner: MakeRunner = Box::new(|passes| Box::new(passes));
-        Ok(Self { network, factors, key: Some(key), norms: Vec::new(), count, first_batch: 0, compute: None, runner })
+        Ok(Self {
+            network,
+            factors,
+            key: Some(key),
+            norms: Vec::new(),
+            portable: false,
+            count,
+            first_batch: 0,
+            compute: None,
+            runner,
+        })
     }
 
     /// No draw: one pass with every weight at its posterior mean.
@@ -68,7 +80,7 @@ impl<'a> Draws<'a> {
     /// What no draw touches keeps the running ones. Does nothing for a network that is not random.
     ///
     /// # Shapes
-    /// batches of `[n_i, ..]`; large ones, as variances are averaged over batches and means between them are not counted
+    /// batches of `[n_i, ..]`; large ones, as each is normalised by itself on its way through the network
     ///
     /// # Errors
     /// When there is no batch, or one does not fit the network.
@@ -78,19 +90,28 @@ impl<'a> Draws<'a> {
             return Ok(());
         }
         self.norms.clear();
-        let before = |batch| before_draws(self.network, batch, self.compute);
-        let shared = batches.iter().map(before).collect::<Result<Vec<_>>>()?;
+        self.portable = true;
         let rows = |tensor: &Tensor| tensor.size()[0] as f64;
         let all: f64 = batches.iter().map(rows).sum();
         let mut norms = Vec::new();
         for k in 0..self.count {
             let mut passes = self.passes(k..k + 1)?;
             let mut found = NormStatistics::default();
-            for (number, (batch, shared)) in batches.iter().zip(&shared).enumerate() {
+            for (number, batch) in batches.iter().enumerate() {
                 passes.set_noise(number as u64);
                 passes.drawn[0].norm = Norm::Gathering { found, share: rows(batch) / all };
-                passes.outputs_from(shared, &mut |_| Ok(()))?;
+                passes.outputs(batch, &mut |_| Ok(()))?;
                 found = passes.drawn[0].norm.take_found();
+            }
+            found.settle();
+            if let Some((name, _)) =
+                found.named().find(|(_, tensor)| !bool::try_from(tensor.isfinite().all()).unwrap_or(false))
+            {
+                return Err(Error::setting(
+                    "batches",
+                    &name,
+                    "is not finite: give more examples, and at least two at once",
+                ));
             }
             norms.push(found);
         }
@@ -109,10 +130,14 @@ impl<'a> Draws<'a> {
     /// When there are more draws than statistics.
     pub fn set_norms(&mut self, norms: &[NormStatistics]) -> Result<()> {
         if norms.len() < self.count as usize {
-            let advice = format!("is more than the {} whose BatchNorm statistics are known", norms.len());
+            let advice = format!(
+                "is more than the {} whose BatchNorm statistics are known: ask for at most so many",
+                norms.len()
+            );
             return Err(Error::setting("draws", self.count, advice));
         }
         self.norms = norms.iter().map(NormStatistics::copy).collect();
+        self.portable = true;
         Ok(())
     }
 
@@ -126,7 +151,7 @@ impl<'a> Draws<'a> {
         let norm = |k: u64| self.norms.get(k as usize).map_or(Norm::Running, |norm| Norm::Own(norm.copy()));
         tch::no_grad(|| {
             let passes = match &keys {
-                Some(keys) => Pass::draw_many(&weights, &self.factors, keys)?,
+                Some(keys) => Pass::draw_many(&weights, &self.factors, keys, self.portable)?,
                 None => vec![Pass::mean(&weights, &self.factors, Mode::Eval)?],
             };
             let ready = |(k, mut pass): (u64, Pass)| {

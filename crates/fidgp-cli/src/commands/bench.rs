@@ -33,7 +33,12 @@ pub fn run(arguments: &Bench) -> Outcome {
         if let Some(bytes) = train_bytes {
             let _ = writeln!(table, "  {:<36} {:>9.0} MiB", "memory of training", bytes as f64 / f64::from(1 << 20));
         }
-        let _ = writeln!(table, "  {:<36} {:>9.3} G", "MACs of a prediction of one input", counted.prediction_macs as f64 / 1e9);
+        let _ = writeln!(
+            table,
+            "  {:<36} {:>9.3} G",
+            "MACs of a prediction of one input",
+            counted.prediction_macs as f64 / 1e9
+        );
         all.push(serde_json::json!({
             "config": config.name, "method": config.method.name(), "batch": batch, "draws": draws, "times": times,
             "train_bytes": train_bytes, "counted": counted,

@@ -3,7 +3,8 @@
 use fidgp_zoo::baseline::spectral::SpectralWeight;
 
 use super::{
-    DataConfig, LikelihoodConfig, Method, NamedNormalisation, NetworkConfig, NormaliseConfig, RunConfig, Select,
+    DataConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, Method, NamedNormalisation, NetworkConfig, NormaliseConfig,
+    RunConfig, Select,
 };
 use crate::error::{LabError, Result};
 
@@ -68,6 +69,7 @@ impl RunConfig {
             }
         }
         self.check_pixels()?;
+        self.check_statistics()?;
         if self.start.is_some() && !self.method.starts_from_weights() {
             let why = format!("does not fit method = \"{}\": its members must start apart", self.method.name());
             return Err(LabError::config("start", why));
@@ -83,13 +85,26 @@ impl RunConfig {
         Ok(())
     }
 
-    /// Segmentation networks for pictures with masks, and what only these have.
-    fn check_pixels(&self) -> Result<()> {
+    /// BatchNorm statistics of each draw's own.
+    fn check_statistics(&self) -> Result<()> {
         if self.predict.statistics_images > 0 && !matches!(self.data, DataConfig::Images { .. } | DataConfig::Folder(_))
         {
             let why = "is for image classification (data.set = \"images\" or \"folder\")";
             return Err(LabError::config("predict.statistics_images", why));
         }
+        if (1..LEAST_STATISTICS_IMAGES).contains(&self.predict.statistics_images) {
+            let why = format!("must be 0 or at least {LEAST_STATISTICS_IMAGES}; one or two thousand are usual");
+            return Err(LabError::config("predict.statistics_images", why));
+        }
+        if self.predict.statistics_images > 0 && self.train.freeze_norm_epoch.is_some() {
+            let why = "does not go with train.freeze_norm_epoch, which trains for the running statistics: choose one";
+            return Err(LabError::config("predict.statistics_images", why));
+        }
+        Ok(())
+    }
+
+    /// Segmentation networks for pictures with masks, and what only these have.
+    fn check_pixels(&self) -> Result<()> {
         let DataConfig::Segmentation(pairs) = &self.data else {
             if self.start.as_ref().is_some_and(|start| start.backbone) {
                 return Err(LabError::config("start.backbone", "is for segmentation networks, which have a backbone"));

@@ -310,6 +310,9 @@ fn one() -> u64 {
     1
 }
 
+/// The least number of images whose statistics say anything.
+pub(crate) const LEAST_STATISTICS_IMAGES: usize = 16;
+
 /// The prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

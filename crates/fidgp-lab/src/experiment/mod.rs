@@ -97,7 +97,7 @@ pub fn restore(config: &RunConfig, run: &Path, model: &mut Model) -> Result<()> 
     let path = chosen_checkpoint(config, run);
     let saved = checkpoint::load(&path)?;
     checkpoint::restore(&path, &saved, &model.store)?;
-    model.norms = norms::read(&run.join(norms::NORMS_FILE), saved.progress.step, &model.store)?;
+    model.norms = norms::read(&run.join(norms::NORMS_FILE), saved.progress.step, config, model)?;
     calibrate::read(run, saved.progress.step)?.map_or(Ok(()), |temperature| model.temper(temperature))
 }
 

@@ -6,12 +6,11 @@ use std::path::Path;
 
 use fidgp::Key;
 use fidgp::layer::NormStatistics;
-use tch::Tensor;
-use tch::nn::VarStore;
+use tch::{Kind, Tensor};
 
 use super::chosen_checkpoint;
 use super::start::batches;
-use crate::config::RunConfig;
+use crate::config::{LEAST_STATISTICS_IMAGES, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::Model;
 use crate::source::Source;
@@ -20,33 +19,48 @@ use crate::train::checkpoint::{self, Progress};
 /// The file in a run folder and in a model folder.
 pub const NORMS_FILE: &str = "norms.safetensors";
 
-/// Gives the draws of a model their own statistics, of as many training images as its config says. Does nothing for a
-/// config that wants none.
+/// Whether the draws of a model should have their own statistics.
+pub fn wanted(config: &RunConfig, model: &Model) -> bool {
+    config.predict.statistics_images > 0 && model.network.is_random()
+}
+
+/// Gives the draws of a model their own statistics, of as many training images as its config says, where they are wanted.
 pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> Result<()> {
     model.norms.clear();
-    if config.predict.statistics_images == 0 {
+    if !wanted(config, model) {
         return Ok(());
     }
-    let given = batches(config, model, images, config.predict.statistics_images).collect::<Result<Vec<_>>>()?;
+    // batches of one size: a short one would say the least and count as little
+    let count = config.predict.statistics_images.min(images.len());
+    let size = config.predict.batch_size.max(LEAST_STATISTICS_IMAGES).min(count);
+    let given = batches(model, images, count / size * size, size).collect::<Result<Vec<_>>>()?;
     let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
     draws.estimate_norms(&given)?;
-    let norms = draws.norms().iter().map(NormStatistics::copy).collect();
+    let norms: Vec<_> = draws.norms().iter().map(NormStatistics::copy).collect();
     drop(draws);
-    model.norms = norms;
+    // a network that is random in its head alone has no BatchNorm behind it
+    model.norms = if norms.iter().any(|norm| norm.named().next().is_some()) { norms } else { Vec::new() };
     Ok(())
 }
 
-/// Writes the statistics of a model beside the checkpoint they belong to.
+/// Writes the statistics of a model beside the checkpoint they belong to, in place of older ones.
 pub fn keep(config: &RunConfig, model: &Model, run: &Path) -> Result<()> {
     let checkpoint = chosen_checkpoint(config, run);
-    if model.norms.is_empty() || !checkpoint.exists() {
+    if !checkpoint.exists() {
         return Ok(()); // train.checkpoint_every = 0 keeps none
     }
     write(&run.join(NORMS_FILE), &model.norms, checkpoint::load(&checkpoint)?.progress.step)
 }
 
-/// Writes the statistics of draws, under `<draw>.<layer>.running_mean` and `….running_var`, for weights of a training step.
+/// Writes the statistics of draws, under `<draw>.<layer>.running_mean` and `….running_var`, for weights of a training step;
+/// where there are none, what stood there goes.
 pub(crate) fn write(path: &Path, norms: &[NormStatistics], step: u64) -> Result<()> {
+    if norms.is_empty() {
+        return match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path, &error)),
+            _ => Ok(()),
+        };
+    }
     let of_draw = |(k, norm): (usize, &NormStatistics)| {
         norm.named().map(|(name, tensor)| (format!("{k}.{name}"), tensor.shallow_clone())).collect::<Vec<_>>()
     };
@@ -54,28 +68,38 @@ pub(crate) fn write(path: &Path, norms: &[NormStatistics], step: u64) -> Result<
     checkpoint::save(path, &tensors, &Progress { step, ..Progress::default() })
 }
 
-/// Reads what [`write`] wrote, where the file is there, for weights of this training step.
-pub(crate) fn read(path: &Path, step: u64, store: &VarStore) -> Result<Vec<NormStatistics>> {
+/// Reads what [`write`] wrote, for weights of this training step. Says so when they are wanted and not there.
+pub(crate) fn read(path: &Path, step: u64, config: &RunConfig, model: &Model) -> Result<Vec<NormStatistics>> {
+    let store = &model.store;
     if !path.exists() {
+        if wanted(config, model) {
+            let way = "`fidgp train --resume` on a finished run makes it";
+            tracing::warn!("{} is not there: BatchNorm uses its running statistics; {way}", path.display());
+        }
         return Ok(Vec::new());
     }
     let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
     let saved = checkpoint::load(path)?;
     if saved.progress.step != step {
         let why = format!("belongs to the weights of step {}, these are of step {step}", saved.progress.step);
-        return Err(broken(format!("{why}; remove it, and predictions use the running statistics")));
+        return Err(broken(format!("{why}; remove it, and `fidgp train --resume` makes it anew")));
     }
     let variables = store.variables();
     let mut draws: BTreeMap<usize, Vec<(String, Tensor)>> = BTreeMap::new();
     for (name, tensor) in saved.tensors {
         let place = name.split_once('.').and_then(|(k, rest)| Some((k.parse::<usize>().ok()?, rest)));
         let Some((k, own)) = place else { return Err(broken(format!("`{name}` does not begin with a draw's number"))) };
+        let tensor = tensor.to_kind(Kind::Float).to_device(store.device());
+        let sound = tensor.isfinite().logical_and(&tensor.ge(if own.ends_with("var") { 0.0 } else { f64::MIN }));
+        if !bool::try_from(sound.all())? {
+            return Err(broken(format!("`{name}` holds a number that is no statistic")));
+        }
         let expected = variables.get(own).map(Tensor::size);
         if expected.as_ref() != Some(&tensor.size()) {
             let expected = expected.map_or("nothing".to_owned(), |shape| format!("{shape:?}"));
             return Err(broken(format!("`{name}` is {:?} there and {expected} in the network", tensor.size())));
         }
-        draws.entry(k).or_default().push((own.to_owned(), tensor.to_device(store.device())));
+        draws.entry(k).or_default().push((own.to_owned(), tensor));
     }
     let names = |draw: &[(String, Tensor)]| draw.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     let first = draws.get(&0).map(|draw| names(draw));

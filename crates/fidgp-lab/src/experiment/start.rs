@@ -51,7 +51,7 @@ pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn Source, count:
         return Ok(());
     }
     let mut broken = None;
-    let batches = batches(config, model, images, count)
+    let batches = batches(model, images, count, config.predict.batch_size)
         .map_while(|batch| batch.map_err(|error: LabError| broken = Some(error)).ok());
     reestimate_batch_norm(model.network.as_ref(), &model.store, batches)?;
     broken.map_or(Ok(()), Err)
@@ -59,14 +59,14 @@ pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn Source, count:
 
 /// So many training images, taken at random and unchanged, in batches.
 pub fn batches<'a>(
-    config: &RunConfig,
     model: &Model,
     images: &'a dyn Source,
     count: usize,
+    size: usize,
 ) -> impl Iterator<Item = Result<Tensor>> + use<'a> {
     let order = fidgp_data::epoch_order(images.len(), Key::new(0).fold("statistics").seed(), 0);
     let rows: Vec<i64> = order.into_iter().take(count).map(|row| row as i64).collect();
-    let (size, device) = (config.predict.batch_size, model.store.device());
+    let device = model.store.device();
     let parts: Vec<_> = rows.chunks(size).map(<[i64]>::to_vec).collect();
     parts.into_iter().map(move |rows| Ok(images.batch(&Tensor::from_slice(&rows).to_device(device), None)?.0))
 }

@@ -86,12 +86,7 @@ pub fn export(run: &Path, predictor: &Predictor, dtype: Dtype, out: &Path) -> Re
     let results = if results.exists() { Some(Results::read(&results)?) } else { None };
     checkpoint::write(&out.join(WEIGHTS_FILE), &tensors, ("model", FORMAT.to_owned()))?;
     write_json(&out.join(PREPROCESSOR_FILE), &preprocessor::of(predictor)?)?;
-    let norms = out.join(NORMS_FILE);
-    if !predictor.model.norms.is_empty() {
-        norms::write(&norms, &predictor.model.norms, 0)?;
-    } else if norms.exists() {
-        std::fs::remove_file(&norms).map_err(|error| LabError::file(&norms, &error))?; // of a model that stood here before
-    }
+    norms::write(&out.join(NORMS_FILE), &predictor.model.norms, 0)?;
     let card = card::card(predictor, dtype, results.as_ref());
     write_atomically(&out.join(CARD_FILE), card.as_bytes())?;
     write_json(&out.join(MODEL_CONFIG_FILE), &config)?;
@@ -152,7 +147,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
     let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| name.starts_with(NORMALISATION));
     stored.tensors.extend(own);
     checkpoint::restore(&weights, &stored, &model.store)?;
-    model.norms = norms::read(&folder.join(NORMS_FILE), 0, &model.store)?;
+    model.norms = norms::read(&folder.join(NORMS_FILE), 0, &config.run, &model)?;
     if let Some(temperature) = config.temperature {
         model.temper(temperature).map_err(|error| broken(format!("`temperature`: {error}")))?;
     }

@@ -90,7 +90,11 @@ impl Predictor {
         let batch = Tensor::from_slice(&pixels.concat()).view([-1, view.channels as i64, side, side]);
         let batch = normalisation.apply(&batch.to_device(self.model.store.device()).to_kind(Kind::Float));
         let density = self.log_density(&batch)?;
-        let (draws, members) = (self.draws(draws)?, self.model.network.members());
+        let most = match (tolerance, self.model.norms.len() as u64) {
+            (Some(_), known @ 1..) => draws.min(known), // a bound on the error takes what draws there are
+            _ => draws,
+        };
+        let (draws, members) = (self.draws(most)?, self.model.network.members());
         let (classified, used) = match tolerance {
             Some(tolerance) if members == 1 => classify_to(&draws, &batch, tolerance)?,
             _ => (classify_members(&draws, members, &[batch], None)?, draws.count.max(members as u64)),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tch::Tensor;
 use tch::nn::Path;
+use tch::{Kind, Tensor};
 
 use super::Pass;
 
@@ -130,12 +130,22 @@ impl NormStatistics {
         Self(self.0.iter().map(|(layer, pair)| (layer.clone(), pair.each_ref().map(Tensor::copy))).collect())
     }
 
-    /// Adds a share of a layer's statistics.
-    fn add(&mut self, layer: &str, own: [Tensor; 2], share: f64) {
-        let own = own.map(|statistic| statistic * share);
+    /// Adds a share of a layer's mean and second moment.
+    fn add(&mut self, layer: &str, [mean, var]: [Tensor; 2], share: f64) {
+        let [mean, var] = [mean, var].map(|statistic| statistic.to_kind(Kind::Double));
+        let own = [&mean * share, (var + mean.square()) * share];
         match self.0.get_mut(layer) {
             Some(sums) => sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own),
             None => _ = self.0.insert(layer.to_owned(), own),
+        }
+    }
+
+    /// Turns second moments into variances.
+    pub(crate) fn settle(&mut self) {
+        for pair in self.0.values_mut() {
+            let [mean, second] = &*pair;
+            let var = (second - mean.square()).clamp_min(0.0);
+            *pair = [mean.to_kind(Kind::Float), var.to_kind(Kind::Float)];
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tch::Tensor;
+use tch::{Device, Tensor};
 
 use super::Mode;
 use crate::weight::{Batching, ConditionalNoise, InducingWeight, WeightNoise};
@@ -49,6 +49,15 @@ impl Noise {
         };
         let weights = weights.iter().map(|weight| weight.noise_of(key, training, &mut cut)).collect();
         Self { weights, outputs, bulk: Some(bulk) }
+    }
+
+    /// The noise of a prediction from the CPU's generator, layer by layer, whatever the device: the same draw everywhere.
+    pub(super) fn portable(weights: &[&InducingWeight], key: Key) -> Vec<WeightNoise> {
+        let of_weight = |weight: &&InducingWeight| {
+            let (kind, device) = (weight.prior.z_row.kind(), weight.prior.z_row.device());
+            weight.noise_of(key, false, &mut |key, shape| key.normal(shape, kind, Device::Cpu).to_device(device))
+        };
+        weights.iter().map(of_weight).collect()
     }
 
     /// Overwrites all numbers with those of another key, outputs that have been kept included. Only for noise that was
@@ -109,6 +118,8 @@ pub struct OutputNoise {
     keep: bool,
     /// Whether noise on outputs is kept for the pass that follows.
     lent: bool,
+    /// Whether weights that layers draw themselves are the same on every device.
+    portable: bool,
     drawn: BTreeMap<String, Tensor>,
     /// Of weights that layers draw themselves.
     drawn_weights: BTreeMap<String, Tensor>,
@@ -118,6 +129,13 @@ impl OutputNoise {
     /// Noise that follows from the key when a layer asks for it.
     pub(super) fn keyed(key: Key) -> Self {
         Self { key: Some(key), draw: Some(key), ..Self::default() }
+    }
+
+    /// Draws the noise of weights as the CPU does, whatever the device.
+    #[must_use]
+    pub(super) fn portable(mut self, portable: bool) -> Self {
+        self.portable = portable;
+        self
     }
 
     /// Keeps what is drawn from now on, so that the next pass finds the same tensors.
@@ -173,7 +191,8 @@ impl OutputNoise {
         if let Some(drawn) = self.drawn_weights.get(layer) {
             return Some(drawn.shallow_clone());
         }
-        let noise = weight_key(self.draw?, layer).normal(&like.size(), like.kind(), like.device());
+        let device = if self.portable { Device::Cpu } else { like.device() };
+        let noise = weight_key(self.draw?, layer).normal(&like.size(), like.kind(), device).to_device(like.device());
         if self.keep {
             self.drawn_weights.insert(layer.to_owned(), noise.shallow_clone());
         }
@@ -182,11 +201,16 @@ impl OutputNoise {
 
     /// Goes on with the draw of other noise: what has been kept for weights is overwritten.
     pub(super) fn follow(&mut self, other: &Self) {
-        (self.key, self.draw) = (other.key, other.draw);
+        (self.key, self.draw, self.portable) = (other.key, other.draw, other.portable);
         let Some(draw) = self.draw else { return };
         tch::no_grad(|| {
             for (layer, noise) in &mut self.drawn_weights {
-                weight_key(draw, layer).refill_normal(noise);
+                let key = weight_key(draw, layer);
+                if self.portable {
+                    noise.copy_(&key.normal(&noise.size(), noise.kind(), Device::Cpu));
+                } else {
+                    key.refill_normal(noise);
+                }
             }
         });
     }

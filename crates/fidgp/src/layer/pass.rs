@@ -174,15 +174,24 @@ impl Pass {
         Ok(pass)
     }
 
-    /// Passes for prediction with one draw each: no KL.
+    /// Passes for prediction with one draw each: no KL. Draws that are portable are the same on every device.
     ///
     /// # Errors
     /// When a draw fails; the error names the layer.
-    pub fn draw_many(weights: &[&InducingWeight], factors: &Factors, keys: &[Key]) -> Result<Vec<Self>> {
+    pub fn draw_many(
+        weights: &[&InducingWeight],
+        factors: &Factors,
+        keys: &[Key],
+        portable: bool,
+    ) -> Result<Vec<Self>> {
         let stacks = factors.stacks_of(weights)?;
         let draws = match Batching::of(weights) {
             Batching::Together => {
-                let noise: Vec<_> = keys.iter().map(|&key| Noise::draw(weights, key, Mode::Eval).weights).collect();
+                let of_key = |&key: &Key| match portable {
+                    true => Noise::portable(weights, key),
+                    false => Noise::draw(weights, key, Mode::Eval).weights,
+                };
+                let noise: Vec<_> = keys.iter().map(of_key).collect();
                 let inducing = |noise: &Vec<WeightNoise>| noise.iter().map(|noise| noise.inducing.share()).collect();
                 let mut conditional = |k: usize| noise[k].iter().map(|noise| noise.conditional.share()).collect();
                 let inducing: Vec<_> = noise.iter().map(inducing).collect();
@@ -198,7 +207,7 @@ impl Pass {
         };
         let passes = keys.iter().zip(draws).map(|(&key, draw)| {
             let drawn = weights.iter().map(|weight| weight.name.clone()).zip(draw).collect();
-            Self { noise: OutputNoise::keyed(key), drawn, ..Self::plain(Mode::Eval) }
+            Self { noise: OutputNoise::keyed(key).portable(portable), drawn, ..Self::plain(Mode::Eval) }
         });
         Ok(passes.collect())
     }

@@ -1,0 +1,230 @@
+//! What is fitted to a run when its training is over, kept beside the checkpoint and used by whoever opens it: a temperature,
+//! on validation examples; BatchNorm statistics of each draw, on training examples.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use fidgp_lab::calibrate::{self, TEMPERATURE_FILE};
+use fidgp_lab::config::{Override, RunConfig, parse};
+use fidgp_lab::experiment::{self, Setting};
+use fidgp_lab::model_folder::{self, Dtype};
+use fidgp_lab::predict::Predictor;
+use fidgp_lab::record::Metrics;
+use fidgp_lab::train::checkpoint::{self, Progress};
+use tch::{Device, Tensor};
+
+const IMAGES: &str = r#"
+name = "images"
+method = "deterministic"
+seed = 3
+[data]
+set = "images"
+name = "cifar100"
+augment = "none"
+validation_fraction = 0.3
+[network]
+kind = "resnet"
+depth = 18
+stem = "cifar"
+width = 4
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 3
+batch_size = 20
+optimiser = { kind = "adam", learning_rate = 0.01 }
+"#;
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-cli/tests/fixtures/cifar100-small")
+}
+
+fn config(changes: &[&str]) -> RunConfig {
+    let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    parse(IMAGES, &overrides).unwrap()
+}
+
+fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -> T {
+    tch::set_num_threads(1);
+    let stop = AtomicBool::new(false);
+    let (splits, run) = (Vec::new(), run.to_owned());
+    let device = Device::Cpu;
+    work(&Setting {
+        device,
+        data_root: data(),
+        run,
+        resume,
+        force: false,
+        splits,
+        parallel: 1,
+        stop: &stop,
+        command: None,
+    })
+}
+
+fn trained(config: &RunConfig, run: &Path) -> Metrics {
+    with_setting(run, false, |setting| experiment::run(config, setting, &mut ()).unwrap().metrics)
+}
+
+fn measured(run: &Path) -> Metrics {
+    let mut predictor = Predictor::open(run, Device::Cpu).unwrap();
+    with_setting(run, true, |setting| experiment::evaluate(&mut predictor, setting).unwrap().metrics)
+}
+
+fn set(run: &Path, key: &str, value: serde_json::Value) {
+    let path = run.join(TEMPERATURE_FILE);
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    json[key] = value;
+    std::fs::write(&path, json.to_string()).unwrap();
+}
+
+#[test]
+fn a_temperature_lowers_the_validation_nll_is_used_and_passed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    // a network with one pass, and one whose members are tempered each
+    for changes in [&["method=deterministic"][..], &["method=batch-ensemble", "baseline.members=2"]] {
+        let (config, run) = (config(changes), folder.path().join(changes[0]));
+        let before = trained(&config, &run);
+        let found = calibrate::run(&config, &run, &data(), Device::Cpu).unwrap();
+        assert!(found.nll_after < found.nll_before, "{found:?}");
+        let after = measured(&run);
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-4 * b.abs();
+        assert!(near(after["validation/cls/NLL"].unwrap(), found.nll_after), "{found:?} {after:?}");
+        assert!(near(before["validation/cls/NLL"].unwrap(), found.nll_before), "{found:?} {before:?}");
+        assert_ne!(before["cls/NLL"], after["cls/NLL"]);
+        let predictor = Predictor::open(&run, Device::Cpu).unwrap();
+        assert_eq!(predictor.model.temperature, Some(found.temperature));
+        let model = folder.path().join(format!("{}-model", changes[0]));
+        model_folder::export(&run, &predictor, Dtype::F32, &model).unwrap();
+        assert_eq!(Predictor::open(&model, Device::Cpu).unwrap().model.temperature, Some(found.temperature));
+        if config.members() == 1 {
+            assert_eq!(before["cls/Acc"], after["cls/Acc"]); // one pass: the order of the classes stays
+        }
+    }
+}
+
+#[test]
+fn temperature_one_changes_nothing_and_a_stale_or_broken_one_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, run) = (config(&[]), folder.path().join("run"));
+    trained(&config, &run);
+    let plain = measured(&run);
+    calibrate::run(&config, &run, &data(), Device::Cpu).unwrap();
+    set(&run, "temperature", 1.0.into());
+    assert_eq!(measured(&run), plain);
+    let refused = |words: &str| {
+        let error = Predictor::open(&run, Device::Cpu).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains(TEMPERATURE_FILE), "{error}");
+    };
+    set(&run, "temperature", (-2.0).into());
+    refused("greater than 0");
+    set(&run, "temperature", 1.5.into());
+    set(&run, "step", 1.into());
+    refused("other weights, these are of step".split(',').next_back().unwrap().trim());
+    std::fs::write(run.join(TEMPERATURE_FILE), "{").unwrap();
+    refused("EOF");
+}
+
+#[test]
+fn without_validation_examples_there_is_nothing_to_fit_on() {
+    let config = config(&["data.validation_fraction=0.0"]);
+    let error = calibrate::run(&config, Path::new("nowhere"), &data(), Device::Cpu).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("never on those of training or test"), "{error}");
+}
+
+const BAYESIAN: [&str; 5] = [
+    "method=fidgp",
+    "inducing={inducing_rows=4, inducing_cols=4, init_lamda=0.3, max_lamda=0.5}",
+    "predict.draws=3",
+    "predict.statistics_images=40",
+    "predict.batch_size=20",
+];
+const NORMS_FILE: &str = "norms.safetensors";
+
+#[test]
+fn statistics_of_draws_are_kept_used_and_passed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let own = trained(&config(&BAYESIAN), &run);
+    // not to the last bit: parameters lie elsewhere in memory than in training, and sums take another order
+    let same = |found: &Metrics| own.iter().all(|(name, value)| (found[name].unwrap() - value.unwrap()).abs() < 1e-6);
+    assert!(same(&measured(&run)), "read from the run folder");
+    let model = folder.path().join("model");
+    let opened = Predictor::open(&run, Device::Cpu).unwrap();
+    assert_eq!(opened.model.norms.len(), 3);
+    model_folder::export(&run, &opened, Dtype::F32, &model).unwrap();
+    assert!(same(&measured(&model)), "read from the model folder");
+    let found = calibrate::run(&opened.config, &run, &data(), Device::Cpu).unwrap();
+    assert!((found.nll_before - own["validation/cls/NLL"].unwrap()).abs() < 1e-5, "{found:?} {own:?}");
+    std::fs::remove_file(run.join(TEMPERATURE_FILE)).unwrap();
+    std::fs::remove_file(run.join(NORMS_FILE)).unwrap();
+    assert!(same(&measured(&run)), "estimated anew on the same training images");
+    let running = folder.path().join("running");
+    let without: Vec<_> = BAYESIAN.iter().copied().filter(|change| !change.contains("statistics")).collect();
+    assert!(!same(&trained(&config(&without), &running)));
+    // a model without them, exported over one that had them, does not inherit them
+    model_folder::export(&running, &Predictor::open(&running, Device::Cpu).unwrap(), Dtype::F32, &model).unwrap();
+    assert!(Predictor::open(&model, Device::Cpu).unwrap().model.norms.is_empty());
+}
+
+#[test]
+fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    trained(&config(&BAYESIAN), &run);
+    let opened = Predictor::open(&run, Device::Cpu).unwrap();
+    let error = opened.model.draws(4, fidgp::Key::new(0)).unwrap_err().to_string();
+    assert!(error.contains("more than the 3"), "{error}");
+    let mut more = Predictor::open(&run, Device::Cpu).unwrap();
+    more.config.predict.draws = 4;
+    with_setting(&run, true, |setting| experiment::evaluate(&mut more, setting).unwrap());
+    assert_eq!(more.model.norms.len(), 4);
+    let path = run.join(NORMS_FILE);
+    let refused = |words: &str| {
+        let error = Predictor::open(&run, Device::Cpu).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains(NORMS_FILE), "{error}");
+    };
+    let saved = checkpoint::load(&path).unwrap();
+    let tensors: Vec<_> = saved.tensors.into_iter().collect();
+    let write = |tensors: &[(String, Tensor)], step: u64| {
+        checkpoint::save(&path, tensors, &Progress { step, ..saved.progress.clone() }).unwrap();
+    };
+    write(&tensors, saved.progress.step + 1);
+    refused("belongs to the weights of step");
+    write(&tensors[1..], saved.progress.step);
+    refused("not every draw has the statistics of the same layers");
+    let renamed = |name: &str| -> Vec<_> {
+        let first = (name.to_owned(), tensors[0].1.shallow_clone());
+        std::iter::once(first).chain(tensors[1..].iter().map(|(name, t)| (name.clone(), t.shallow_clone()))).collect()
+    };
+    write(&renamed("bn1.running_mean"), saved.progress.step);
+    refused("does not begin with a draw's number");
+    write(&renamed("0.nowhere.running_mean"), saved.progress.step);
+    refused("nothing in the network");
+    let replaced = |value: &Tensor| -> Vec<_> {
+        let first = (tensors[0].0.clone(), value.shallow_clone());
+        std::iter::once(first).chain(tensors[1..].iter().map(|(name, t)| (name.clone(), t.shallow_clone()))).collect()
+    };
+    write(&replaced(&(&tensors[0].1 * f64::NAN)), saved.progress.step);
+    refused("holds a number that is no statistic");
+    write(&replaced(&tensors[0].1.to_kind(tch::Kind::Half)), saved.progress.step);
+    measured(&run); // another type is no harm
+    std::fs::write(&path, "short").unwrap();
+    refused("");
+    for (changes, words) in [
+        (&["predict.statistics_images=3"][..], "at least 16"),
+        (&["predict.statistics_images=100", "train.freeze_norm_epoch=1"], "choose one"),
+    ] {
+        let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+        let error = parse(IMAGES, &overrides).and_then(|config| config.check()).unwrap_err();
+        assert!(error.is_misuse() && error.to_string().contains(words), "{error}");
+    }
+    // a run that goes on without them keeps none
+    let text = std::fs::read_to_string(run.join("run.toml")).unwrap();
+    std::fs::write(run.join("run.toml"), text.replace("statistics_images = 40", "statistics_images = 0")).unwrap();
+    with_setting(&run, true, |setting| {
+        let without: Vec<_> = BAYESIAN.iter().copied().filter(|change| !change.contains("statistics")).collect();
+        experiment::run(&config(&without), setting, &mut ()).unwrap();
+    });
+    assert!(!path.exists());
+}
