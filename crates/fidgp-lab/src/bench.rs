@@ -149,7 +149,8 @@ impl<'a> Bench<'a> {
 
     /// A whole training step: factors, draw, forward, backward, optimiser.
     fn train(&self) -> Result<Measured> {
-        let mut optimiser = Optimiser::new(&self.model.store, self.config.train.optimiser)?;
+        let train = self.config.training();
+        let mut optimiser = Optimiser::new(&self.model.store, train.optimiser)?.with_groups(&train.groups)?;
         let examples = DatasetSize::new(50_000)?;
         let mut stepper =
             Stepper::new(&self.model, examples, self.config.train.capture).with_sharpness(self.config.train.sharpness);

@@ -153,19 +153,18 @@ fn every_method_learns_the_curve() {
 
 #[test]
 fn every_method_learns_real_images() {
-    // one of each kind of weight: the others differ from these in nothing that is about images
-    let weights = [Method::Deterministic, Method::McDropout, Method::MeanField, Method::BatchEnsemble];
     // not Laplace: 96 of the 100 classes have no image here, nothing holds their weights, and draws of them win
-    let heads = [Method::Sngp, Method::Ddu, Method::Svgp];
-    for method in weights.into_iter().chain(heads) {
-        // dropout learns more slowly, and so does an SVGP head, whose logits are noisy
+    for method in Method::ALL.into_iter().filter(|method| *method != Method::Laplace) {
+        // dropout learns more slowly, and so do small inducing matrices and an SVGP head, whose logits are noisy
         let epochs = match method {
             Method::McDropout => 16,
-            Method::Svgp => 30,
+            Method::Svgp | Method::Due | Method::Ffgu | Method::Fidgp => 30,
             _ => 8,
         };
         let changes = [("method", method.name().to_owned()), ("train.epochs", epochs.to_string())];
         let changes = changes.into_iter().chain([("train.kl.ml_epochs", epochs.to_string())]);
+        let larger = method.is_inducing().then(|| ("inducing.inducing_rows", "16".to_owned()));
+        let changes = changes.chain(larger);
         let changes: Vec<String> = changes.map(|(key, value)| format!("{key}={value}")).collect();
         let results = run(&config(IMAGES, &changes.iter().map(String::as_str).collect::<Vec<_>>()));
         let accuracy = metric(&results, "cls/Acc");
@@ -269,4 +268,24 @@ fn dropout_spares_the_networks_own_inputs_unless_told() {
     };
     assert_eq!(random(&[]), [false, true, true]);
     assert_eq!(random(&["baseline.inputs=true"]), [true, true, true]);
+}
+
+/// Every config that is shipped is read, printed whole, read again as the same one, and can be counted.
+#[test]
+fn shipped_configs_parse_print_and_round_trip() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+    let mut methods = std::collections::BTreeSet::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let config = fidgp_lab::config::read(&path, &[]).unwrap_or_else(|error| panic!("{error}"));
+        config.check().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let printed = config.to_toml().unwrap();
+        assert_eq!(parse(&printed, &[]).unwrap(), config, "{}", path.display());
+        // a folder's classes are not known before it is read
+        if !printed.contains("set = \"folder\"") {
+            let cost = fidgp_lab::model::cost(&config, fidgp_lab::model::Counting::Ours);
+            assert!(cost.unwrap_or_else(|error| panic!("{}: {error}", path.display())).parameters > 0);
+        }
+        methods.insert(config.method.name());
+    }
+    assert_eq!(methods, Method::ALL.iter().map(|method| method.name()).collect(), "a config for every method");
 }

@@ -69,6 +69,34 @@ fn a_step_does_not_depend_on_those_before_it() {
     }
 }
 
+/// The gradient of a sharpness-aware step is that at `θ + ρ g/‖g‖`, g the gradient at θ under the same noise; parameters and
+/// running statistics stay as one plain step leaves them.
+#[test]
+fn a_sharpness_aware_step_takes_the_gradient_where_the_loss_is_highest_nearby() {
+    const RHO: f64 = 0.05;
+    let (config, model, optimiser) = model(&["method=mean-field", "baseline.init_sd=0.05"]);
+    let gradient = |sharpness: Option<f64>| {
+        let mut stepper = stepper(&config, &model).with_sharpness(sharpness);
+        let x = Key::new(5).normal(&[4, 3, 16, 16], Kind::Float, Device::Cpu);
+        let y = Tensor::arange(4, (Kind::Int64, Device::Cpu));
+        let input = StepInput { x, y, key: Key::new(6), beta: 0.0, frozen_norm: false };
+        stepper.step(&input, &optimiser).unwrap().gradient
+    };
+    let trained = || model.store.trainable_variables();
+    let before: Vec<_> = trained().iter().map(Tensor::copy).collect();
+    let sharp = gradient(Some(RHO));
+    for (variable, before) in trained().iter().zip(&before) {
+        let moved = (variable - before).abs().max().double_value(&[]);
+        assert!(moved < 1e-7, "put back but for rounding: {moved}");
+    }
+    let plain = gradient(None);
+    optimiser.shift(&(&plain * (RHO / plain.norm().double_value(&[]))));
+    let there = gradient(None);
+    let far = |a: &Tensor, b: &Tensor| ((a - b).norm() / b.norm()).double_value(&[]);
+    assert!(far(&sharp, &there) < 1e-4, "{}", far(&sharp, &there));
+    assert!(far(&plain, &there) > 0.05, "{}", far(&plain, &there));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_step_reads_nothing_back() {

@@ -6,6 +6,7 @@ use fidgp::linalg::Check;
 use fidgp_zoo::baseline::ddu::{ClassGaussians, LOG_DENSITY};
 use fidgp_zoo::baseline::laplace::LaplaceConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
+use fidgp_zoo::baseline::sngp::{self, SngpConfig};
 use fidgp_zoo::baseline::svgp::{Rbf, WhitenedSvgp};
 use fidgp_zoo::baseline::svgp_head::{SvgpConfig, SvgpHead};
 use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, RuleSlot, cost};
@@ -217,4 +218,26 @@ fn heads_are_for_linear_layers_and_settings_are_checked() {
     }
     assert!(SvgpConfig { inducing_points: Some(0), samples: 1 }.check().is_err());
     assert!(SvgpConfig { inducing_points: None, samples: 0 }.check().is_err());
+}
+
+/// The functions are those that `fidgp verify` holds against golden numbers.
+#[test]
+fn an_sngp_head_computes_what_the_golden_functions_do() {
+    let store = VarStore::new(Device::Cpu);
+    let settings = SngpConfig { features: 32, ridge: 0.5, mean_field_factor: 3.0 };
+    let (network, _) = build(&store, vec![], 2, BaselineSlot::Sngp(settings));
+    let (seen, x) = (normal("seen", &[40, 3]), normal("x", &[7, 3]));
+    let targets = Tensor::zeros([40], (Kind::Int64, Device::Cpu));
+    let curvature = Tensor::eye(2, (Kind::Double, Device::Cpu));
+    head(network.as_ref()).settle(&shown(seen.shallow_clone(), targets, curvature)).unwrap();
+    let found = network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
+    let part = |name: &str| store.variables()[&format!("fc1.{name}")].to_kind(Kind::Double).detach();
+    let phi = |x: &Tensor| {
+        sngp::random_features(&x.to_kind(Kind::Double), &part("random_weight"), &part("random_bias")).unwrap()
+    };
+    let logits = phi(&x).matmul(&(part("output_weight") * 3.0_f64.sqrt()).mt()) + part("output_bias"); // stored is β/√n
+    let variance = sngp::variance(&phi(&x), &sngp::precision(&phi(&seen), 0.5).unwrap()).unwrap();
+    let expected = sngp::mean_field_logits(&logits, &variance, 3.0).unwrap();
+    assert!(gap(&found, &expected) < 1e-5, "{}", gap(&found, &expected));
+    assert!(gap(&found, &logits) > 1e-2, "tempered by a variance that matters");
 }
