@@ -37,7 +37,8 @@ fn every_record_says_where_it_comes_from() {
             "{file}: {}",
             results.commit
         );
-        assert!(results.command.as_ref().is_some_and(|command| command.starts_with("fidgp train ")), "{file}");
+        let made = |command: &String| ["fidgp train ", "fidgp eval "].iter().any(|verb| command.starts_with(verb));
+        assert!(results.command.as_ref().is_some_and(made), "{file}");
         assert!(results.cost.parameters > 0 && results.cost.macs > 0, "{file}");
     }
 }

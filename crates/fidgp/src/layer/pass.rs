@@ -187,9 +187,8 @@ impl Pass {
         let stacks = factors.stacks_of(weights)?;
         let draws = match Batching::of(weights) {
             Batching::Together => {
-                let of_key = |&key: &Key| match portable {
-                    true => Noise::portable(weights, key),
-                    false => Noise::draw(weights, key, Mode::Eval).weights,
+                let of_key = |&key: &Key| {
+                    if portable { Noise::portable(weights, key) } else { Noise::draw(weights, key, Mode::Eval).weights }
                 };
                 let noise: Vec<_> = keys.iter().map(of_key).collect();
                 let inducing = |noise: &Vec<WeightNoise>| noise.iter().map(|noise| noise.inducing.share()).collect();
