@@ -73,8 +73,8 @@ pub(crate) fn read(path: &Path, step: u64, config: &RunConfig, model: &Model) ->
     let store = &model.store;
     if !path.exists() {
         if wanted(config, model) {
-            let way = "`fidgp train --resume` on a finished run makes it";
-            tracing::warn!("{} is not there: BatchNorm uses its running statistics; {way}", path.display());
+            let way = "`fidgp train --resume` on a finished run makes it, `fidgp eval` estimates anew";
+            tracing::warn!("{} is not there, only running BatchNorm statistics are; {way}", path.display());
         }
         return Ok(Vec::new());
     }
