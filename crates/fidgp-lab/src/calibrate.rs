@@ -60,10 +60,7 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
     let saved = checkpoint::load(&path)?;
     checkpoint::restore(&path, &saved, &model.store)?;
     model.norms = norms::read(&run.join(NORMS_FILE), saved.progress.step, config, &model)?;
-    if model.norms.is_empty() {
-        let train = sets.train.source(config, &model, Use::Measuring, device)?;
-        norms::estimate(config, &mut model, train.as_ref())?;
-    }
+    norms::complete(config, &mut model, &sets)?;
     let set = validation.source(config, &model, Use::Measuring, device)?;
     let (logits, labels) = logits(config, &model, set.as_ref())?;
     let fitted = temperature::fit(&logits, &labels)?;

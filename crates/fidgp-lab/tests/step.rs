@@ -69,8 +69,8 @@ fn a_step_does_not_depend_on_those_before_it() {
     }
 }
 
-/// The gradient of a sharpness-aware step is that at `θ + ρ g/‖g‖`, g the gradient at θ under the same noise; parameters and
-/// running statistics stay as one plain step leaves them.
+/// The gradient of a sharpness-aware step is that at `θ + ρ g/‖g‖`, g the gradient at θ under the same noise; the
+/// parameters stay where they are.
 #[test]
 fn a_sharpness_aware_step_takes_the_gradient_where_the_loss_is_highest_nearby() {
     const RHO: f64 = 0.05;

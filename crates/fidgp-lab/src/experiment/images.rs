@@ -69,10 +69,7 @@ pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results>
     super::same_classes(&setting.run, sets.train.classes())?;
     super::as_many_classes(predictor, sets.train.classes())?;
     let Predictor { config, model, .. } = predictor;
-    if norms::wanted(config, model) && model.norms.len() < config.predict.draws as usize {
-        let train = sets.train.source(config, model, Use::Measuring, setting.device)?;
-        norms::estimate(config, model, train.as_ref())?;
-    }
+    norms::complete(config, model, &sets)?;
     Ok(assess(config, setting, model, &sets)?.0)
 }
 

@@ -8,8 +8,8 @@ use fidgp::Key;
 use fidgp::layer::NormStatistics;
 use tch::{Kind, Tensor};
 
-use super::chosen_checkpoint;
 use super::start::batches;
+use super::{Sets, Use, chosen_checkpoint};
 use crate::config::{LEAST_STATISTICS_IMAGES, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::Model;
@@ -43,13 +43,22 @@ pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> R
     Ok(())
 }
 
+/// Estimates the statistics of draws that have none, where they are wanted.
+pub fn complete(config: &RunConfig, model: &mut Model, sets: &Sets) -> Result<()> {
+    if !wanted(config, model) || model.norms.len() >= config.predict.draws as usize {
+        return Ok(());
+    }
+    let train = sets.train.source(config, model, Use::Measuring, model.store.device())?;
+    estimate(config, model, train.as_ref())
+}
+
 /// Writes the statistics of a model beside the checkpoint they belong to, in place of older ones.
 pub fn keep(config: &RunConfig, model: &Model, run: &Path) -> Result<()> {
-    let checkpoint = chosen_checkpoint(config, run);
-    if !checkpoint.exists() {
-        return Ok(()); // train.checkpoint_every = 0 keeps none
+    let (path, checkpoint) = (run.join(NORMS_FILE), chosen_checkpoint(config, run));
+    if model.norms.is_empty() || !checkpoint.exists() {
+        return write(&path, &[], 0); // train.checkpoint_every = 0 keeps none
     }
-    write(&run.join(NORMS_FILE), &model.norms, checkpoint::load(&checkpoint)?.progress.step)
+    write(&path, &model.norms, checkpoint::load(&checkpoint)?.progress.step)
 }
 
 /// Writes the statistics of draws, under `<draw>.<layer>.running_mean` and `….running_var`, for weights of a training step;
