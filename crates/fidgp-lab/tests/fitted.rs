@@ -208,6 +208,16 @@ fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own(
     measured(&run); // another type is no harm
     std::fs::write(&path, "short").unwrap();
     refused("");
+    // a run that goes on without them keeps none
+    with_setting(&run, true, |setting| {
+        let without: Vec<_> = BAYESIAN.iter().copied().filter(|change| !change.contains("statistics")).collect();
+        experiment::run(&config(&without), setting, &mut ()).unwrap();
+    });
+    assert!(!path.exists());
+}
+
+#[test]
+fn settings_of_statistics_are_checked() {
     for (changes, words) in [
         (&["predict.statistics_images=3"][..], "at least 16"),
         (&["predict.statistics_images=100", "train.freeze_norm_epoch=1"], "choose one"),
@@ -216,10 +226,4 @@ fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own(
         let error = parse(IMAGES, &overrides).and_then(|config| config.check()).unwrap_err();
         assert!(error.is_misuse() && error.to_string().contains(words), "{error}");
     }
-    // a run that goes on without them keeps none
-    with_setting(&run, true, |setting| {
-        let without: Vec<_> = BAYESIAN.iter().copied().filter(|change| !change.contains("statistics")).collect();
-        experiment::run(&config(&without), setting, &mut ()).unwrap();
-    });
-    assert!(!path.exists());
 }
