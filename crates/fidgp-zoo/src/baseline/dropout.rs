@@ -2,7 +2,7 @@
 
 use fidgp::layer::{Apply, CustomWeight, DenseWeight, Pass};
 use serde::{Deserialize, Serialize};
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
 use crate::{Error, Result};
 
@@ -29,6 +29,11 @@ impl DropoutConfig {
         }
         Err(Error::setting("rate", self.rate, "must lie in [0, 1); 0.1 is usual"))
     }
+
+    /// What a standard normal falls below with the probability p.
+    fn threshold(&self) -> f64 {
+        Tensor::from(self.rate).special_ndtri().double_value(&[])
+    }
 }
 
 /// A plain weight whose inputs are dropped wherever the pass has noise.
@@ -51,10 +56,8 @@ impl CustomWeight for DroppedInputs {
         if !pass.noise.is_on() || self.config.rate == 0.0 {
             return apply(x, weight, bias.as_ref(), pass);
         }
-        let noise = pass.noise.of(name, x)?.to_kind(Kind::Float);
-        let uniform = ((noise * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5; // Φ(noise)
-        let kept = uniform.ge(self.config.rate).to_kind(x.kind());
-        apply(&(x * kept / (1.0 - self.config.rate)), weight, bias.as_ref(), pass)
+        let kept = pass.noise.of(name, x)?.ge(self.config.threshold());
+        apply(&(x * kept), &(weight / (1.0 - self.config.rate)), bias.as_ref(), pass)
     }
 
     fn is_random(&self) -> bool {

@@ -107,11 +107,11 @@ impl CustomWeight for MeanFieldWeight {
         }
         let (weight_sd, bias_sd) = (self.weight_sd.value(), self.bias_sd.as_ref().map(Bounded::value));
         if pass.mode == Mode::Train {
-            let mean = apply(x, weight, bias.as_ref(), pass)?;
+            let mut mean = apply(x, weight, bias.as_ref(), pass)?;
             let bias_variance = bias_sd.map(|sd| sd.square());
-            let variance = apply(&x.square(), &weight_sd.square(), bias_variance.as_ref(), pass)? + VARIANCE_FLOOR;
+            let variance = apply(&x.square(), &weight_sd.square(), bias_variance.as_ref(), pass)?;
             let noise = pass.noise.of(name, &mean)?;
-            return Ok(mean + noise * variance.sqrt());
+            return Ok(mean.addcmul_(&noise, &(variance + VARIANCE_FLOOR).sqrt_()));
         }
         let mut drawn = |part: &str, mean: &Tensor, sd: &Tensor| {
             let noise = pass.noise.of_weight(&format!("{name}.{part}"), mean);

@@ -16,11 +16,9 @@ impl Network for Tiled {
     /// # Shapes
     /// `[N, ..]` → `[K·N, outputs]`
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        let mut times = vec![1; x.dim()];
-        if let Some(first) = times.first_mut() {
-            *first = self.members;
-        }
-        self.network.forward(&x.f_repeat(times)?, pass)
+        // `repeat` would lay the channels of a picture out as planes again, and every layer after it
+        let tiles = vec![x; self.members.max(0) as usize];
+        self.network.forward(&Tensor::f_cat(&tiles, 0)?, pass)
     }
 
     fn slots(&self) -> Vec<&Slot> {
@@ -54,5 +52,37 @@ impl Network for Ensemble {
 
     fn members(&self) -> i64 {
         self.networks.len() as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::{Device, Kind};
+
+    /// Gives back what it is given.
+    #[derive(Debug)]
+    struct Same;
+
+    impl Network for Same {
+        fn forward(&self, x: &Tensor, _: &mut Pass) -> fidgp::Result<Tensor> {
+            Ok(x.shallow_clone())
+        }
+
+        fn slots(&self) -> Vec<&Slot> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn tiles_keep_the_order_in_memory() {
+        let planes = Tensor::arange(2 * 3 * 4 * 5, (Kind::Float, Device::Cpu)).view([2, 3, 4, 5]);
+        let pixels = planes.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]);
+        let tiled = Tiled { network: Box::new(Same), members: 3 };
+        for x in [planes, pixels] {
+            let y = tiled.forward(&x, &mut Pass::plain(fidgp::layer::Mode::Eval)).unwrap();
+            assert_eq!(y.stride(), x.stride());
+            assert_eq!(y, x.repeat([3, 1, 1, 1]));
+        }
     }
 }
