@@ -106,6 +106,9 @@ pub struct Train {
     /// Start again even if the folder holds a run
     #[arg(long)]
     pub force: bool,
+    /// Only this member of a deep ensemble, counted from 0: run one for each device, then --resume the whole
+    #[arg(long, value_name = "K", conflicts_with = "force")]
+    pub member: Option<i64>,
     #[command(flatten)]
     pub place: Place,
     /// Which standard splits of a UCI set: all, or numbers such as 0,1,2

@@ -82,12 +82,14 @@ fn run_in(config: &RunConfig, folder: &Path, resume: bool) -> Results {
         run: folder.to_owned(),
         resume,
         force: false,
+        member: None,
         splits: Vec::new(),
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: None,
     };
-    experiment::run(config, &setting, &mut ()).unwrap_or_else(|error| panic!("{}: {error}", config.method.name()))
+    let results = experiment::run(config, &setting, &mut ());
+    results.unwrap_or_else(|error| panic!("{}: {error}", config.method.name())).unwrap()
 }
 
 fn run(config: &RunConfig) -> Results {

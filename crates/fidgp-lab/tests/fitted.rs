@@ -55,6 +55,7 @@ fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -
         run,
         resume,
         force: false,
+        member: None,
         splits,
         parallel: 1,
         stop: &stop,
@@ -63,7 +64,7 @@ fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -
 }
 
 fn trained(config: &RunConfig, run: &Path) -> Metrics {
-    with_setting(run, false, |setting| experiment::run(config, setting, &mut ()).unwrap().metrics)
+    with_setting(run, false, |setting| experiment::run(config, setting, &mut ()).unwrap().unwrap().metrics)
 }
 
 fn measured(run: &Path) -> Metrics {

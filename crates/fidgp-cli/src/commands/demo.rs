@@ -29,6 +29,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         run: arguments.out.clone(),
         resume: false,
         force: true,
+        member: None,
         splits: Vec::new(),
         parallel: 1,
         stop: super::stop_on_interrupt(),
@@ -37,7 +38,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     let mut bar = EpochBar::new(&config);
     let results = experiment::run(&config, &setting, &mut bar)?;
     drop(bar);
-    super::print_metrics(&results)?;
+    results.iter().try_for_each(super::print_metrics)?;
     let page = report::write_report(&[report::Run::read(&arguments.out)?], &arguments.out.join("report.html"))?.html;
     eprintln!(
         "\nLook at {}\nThe band is narrow where there are points and wide in the gap: that is the whole idea.",

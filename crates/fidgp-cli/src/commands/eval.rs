@@ -24,6 +24,7 @@ pub fn run(arguments: &Eval) -> Outcome {
         run: arguments.run.clone(),
         resume: true,
         force: false,
+        member: None,
         splits: Vec::new(),
         parallel: 1,
         stop: &AtomicBool::new(false),

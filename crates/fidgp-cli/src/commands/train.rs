@@ -13,15 +13,16 @@ use crate::args::Train;
 use crate::progress::{EpochBar, SplitBar};
 
 pub fn run(arguments: &Train) -> Outcome {
-    let (config, run) = plan(arguments)?;
+    let (config, run, resume) = plan(arguments)?;
     let device = device::choose(&arguments.place.device)?;
     tch::set_num_threads(arguments.threads.map_or_else(|| threads_for(&config), std::num::NonZero::get) as i32);
     let setting = Setting {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
         run: run.clone(),
-        resume: arguments.resume.is_some(),
+        resume,
         force: arguments.force,
+        member: arguments.member,
         splits: splits(&arguments.splits)?,
         parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
         stop: super::stop_on_interrupt(),
@@ -36,20 +37,27 @@ pub fn run(arguments: &Train) -> Outcome {
     };
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);
+    let Some(results) = results else {
+        eprintln!("\nonce all members are there: fidgp train --resume {}", run.display());
+        return Ok(ExitCode::SUCCESS);
+    };
     super::print_metrics(&results)?;
     eprintln!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), run.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is run and where: from a config, or from the folder of an earlier run.
-fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf), LabError> {
+/// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run. A member of an ensemble
+/// joins the run that another of the same config has begun.
+fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     if let Some(run) = &arguments.resume {
-        return Ok((config::read(&run.join(CONFIG_FILE), &[])?, run.clone()));
+        return Ok((config::read(&run.join(CONFIG_FILE), &[])?, run.clone(), true));
     }
     let path = arguments.config.as_deref().unwrap_or(Path::new(""));
     let config = config::read(path, &arguments.overrides)?;
     let run = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&config.name));
-    Ok((config, run))
+    let begun = run.join(CONFIG_FILE);
+    let joins = arguments.member.is_some() && begun.exists() && config::read(&begun, &[])? == config;
+    Ok((config, run, joins))
 }
 
 pub(super) fn threads_for(config: &RunConfig) -> usize {

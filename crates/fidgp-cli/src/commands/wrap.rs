@@ -26,6 +26,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         run: arguments.out.clone().unwrap_or_default(),
         resume: false,
         force: arguments.force,
+        member: None,
         splits: Vec::new(),
         parallel: 1,
         stop: &AtomicBool::new(false),

@@ -8,6 +8,7 @@ mod deploy;
 mod eval;
 mod folder;
 mod help;
+mod members;
 mod mishap;
 mod misuse;
 mod ood;

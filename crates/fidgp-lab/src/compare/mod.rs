@@ -139,6 +139,7 @@ fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finishe
             run: folder.clone(),
             resume,
             force: begun && !resume,
+            member: None,
             splits: plan.splits.clone(),
             parallel: plan.parallel,
             stop: plan.stop,

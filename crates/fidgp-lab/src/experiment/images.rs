@@ -18,7 +18,7 @@ use crate::record::{Examples, Figure, Results, Time};
 use crate::source::ImageSet;
 use crate::train::{Fit, Watch};
 
-pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Results> {
+pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Option<Results>> {
     let sets = Sets::read(config, &setting.data_root)?;
     if setting.resume {
         super::same_classes(&setting.run, sets.train.classes())?;
@@ -41,8 +41,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;
         Ok(evaluation.metrics.get(names::CLS_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
-    let place = Place { folder: Some(setting.run.clone()), resume: setting.resume };
-    let outcome = members::fit(config, (&model, &signature), &place, |config, model, place| {
+    let fitted = members::fit(config, (&model, &signature), &Place::of(setting), |config, model, place| {
         let fit = Fit {
             model,
             config: &config.training(),
@@ -54,13 +53,14 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
     })?;
+    let Some(outcome) = fitted else { return Ok(None) };
     settle(config, &model, train.as_ref(), Some(&setting.run))?;
     norms::estimate(config, &mut model, train.as_ref())?;
     norms::keep(config, &model, &setting.run)?;
     let (mut results, examples) = assess(config, setting, &model, &sets)?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
-    Ok(results)
+    Ok(Some(results))
 }
 
 /// Measures the network that a run has trained.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use fidgp::Key;
 use tch::Tensor;
 
-use crate::config::{Method, RunConfig};
+use super::Setting;
+use crate::config::{DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
 use crate::train::{Outcome, checkpoint};
@@ -17,10 +18,35 @@ pub struct Place {
     pub folder: Option<PathBuf>,
     /// Go on from its last checkpoint.
     pub resume: bool,
+    /// Of a deep ensemble only this member.
+    pub member: Option<i64>,
+}
+
+impl Place {
+    /// Where the network of a run is trained.
+    pub fn of(setting: &Setting) -> Self {
+        Self { folder: Some(setting.run.clone()), resume: setting.resume, member: setting.member }
+    }
+}
+
+/// Refuses a member that a config does not have.
+pub fn check(config: &RunConfig, member: i64) -> Result<()> {
+    let no = |why: String| Err(LabError::config("--member", why));
+    if config.method != Method::Ensemble {
+        return no(format!("is for method = \"ensemble\", not for \"{}\"", config.method.name()));
+    }
+    if matches!(config.data, DataConfig::Uci { .. }) {
+        return no("is not for UCI, whose splits are trained side by side already (--parallel)".to_owned());
+    }
+    if (0..config.members()).contains(&member) {
+        return Ok(());
+    }
+    no(format!("{member} is not among the {} members, which count from 0", config.members()))
 }
 
 /// Trains the model of a config by `one`. The members of a deep ensemble are plain networks with seeds of their own, each
-/// trained under `members/K` and then taken into the model; members that are done are not trained again.
+/// trained under `members/K` and then taken into the model; members that are done are not trained again. `None` when the
+/// place asked for one member only: the model is not whole then.
 ///
 /// # Errors
 /// As `one`; an interruption names the folder of the whole run.
@@ -29,14 +55,15 @@ pub fn fit(
     (model, signature): (&Model, &Signature),
     place: &Place,
     mut one: impl FnMut(&RunConfig, &Model, Place) -> Result<Outcome>,
-) -> Result<Outcome> {
+) -> Result<Option<Outcome>> {
     if config.method != Method::Ensemble {
-        return one(config, model, place.clone());
+        return one(config, model, place.clone()).map(Some);
     }
     let mut seconds = 0.0;
     let mut members = Vec::new();
     let mut last = None;
-    for k in 0..config.members() {
+    let wanted = place.member.map_or(0..config.members(), |k| k..k + 1);
+    for k in wanted {
         let seed = Key::new(config.seed).fold("member").at(k as u64).seed();
         let member = RunConfig { method: Method::Deterministic, baseline: None, seed, ..config.clone() };
         let network = Model::init(&member, signature, model.store.device())?;
@@ -45,17 +72,21 @@ pub fn fit(
             std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
         }
         let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
-        let outcome = one(&member, &network, Place { folder, resume }).map_err(|error| in_run(error, place))?;
+        let outcome =
+            one(&member, &network, Place { folder, resume, member: None }).map_err(|error| in_run(error, place))?;
         seconds += outcome.seconds;
         last = Some(outcome.progress);
         members.push(network);
+    }
+    if place.member.is_some() {
+        return Ok(None);
     }
     take(model, &members);
     let progress = last.unwrap_or_default();
     if let Some(run) = &place.folder {
         checkpoint::save(&checkpoint::last(run), &checkpoint::variables(&model.store), &progress)?;
     }
-    Ok(Outcome { progress, seconds })
+    Ok(Some(Outcome { progress, seconds }))
 }
 
 fn in_run(error: LabError, place: &Place) -> LabError {

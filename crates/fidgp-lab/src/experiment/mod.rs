@@ -46,6 +46,8 @@ pub struct Setting<'a> {
     pub resume: bool,
     /// Forget the run that the folder holds, once this one is known to be possible.
     pub force: bool,
+    /// Train only this member of a deep ensemble, for which others may share the folder.
+    pub member: Option<i64>,
     /// Which splits of a data set that has several; all when empty.
     pub splits: Vec<usize>,
     /// Splits that are trained at the same time.
@@ -56,20 +58,24 @@ pub struct Setting<'a> {
     pub command: Option<String>,
 }
 
-/// Trains, evaluates and records a run; everything it leaves is in `setting.run`.
+/// Trains, evaluates and records a run; everything it leaves is in `setting.run`. There are no results when only a member of
+/// an ensemble was asked for.
 ///
 /// # Errors
 /// When data, training or disk fail; what was done before is kept.
-pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Results> {
+pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Option<Results>> {
     config.check()?;
+    setting.member.map_or(Ok(()), |member| members::check(config, member))?;
     refuse_to_mix(setting)?;
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
-        DataConfig::Uci { .. } => uci::run(config, setting, watch)?,
+        DataConfig::Uci { .. } => Some(uci::run(config, setting, watch)?),
         DataConfig::Images { .. } | DataConfig::Folder(_) => images::run(config, setting, watch)?,
         DataConfig::Segmentation(pairs) => segmentation::run(config, pairs, setting, watch)?,
     };
-    results.write(&setting.run.join(crate::record::RESULTS_FILE))?;
+    if let Some(results) = &results {
+        results.write(&setting.run.join(crate::record::RESULTS_FILE))?;
+    }
     Ok(results)
 }
 

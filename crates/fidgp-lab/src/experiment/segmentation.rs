@@ -30,7 +30,7 @@ pub fn run(
     pairs: &SegmentationConfig,
     setting: &Setting,
     watch: &mut dyn Watch,
-) -> Result<Results> {
+) -> Result<Option<Results>> {
     let sets = pairs.open(&setting.data_root)?;
     if setting.resume {
         super::same_classes(&setting.run, &sets.train.class_names)?;
@@ -50,8 +50,7 @@ pub fn run(
         let evaluation = measure(config, model, (set, &sets.train.class_names), draws, &mut |_, _, _| Ok(()))?;
         Ok(evaluation.metrics.get(names::SEG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
-    let place = Place { folder: Some(setting.run.clone()), resume: setting.resume };
-    let outcome = members::fit(config, (&model, &signature), &place, |config, model, place| {
+    let fitted = members::fit(config, (&model, &signature), &Place::of(setting), |config, model, place| {
         let fit = Fit {
             model,
             config: &config.training(),
@@ -63,10 +62,11 @@ pub fn run(
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
     })?;
+    let Some(outcome) = fitted else { return Ok(None) };
     let (mut results, examples) = assess(config, pairs, setting, &model, &sets, Some(&setting.run))?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
-    Ok(results)
+    Ok(Some(results))
 }
 
 /// Measures a trained network.

@@ -26,7 +26,7 @@ const OUTSIDE: (f64, f64) = (0.3, 1.9);
 /// The axis of the figure.
 const AXIS: (f64, f64) = (0.0, 2.2);
 
-pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Results> {
+pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Option<Results>> {
     let data = draw(config)?;
     let validation = matches!(config.data, DataConfig::Synthetic1d { validation, .. } if validation > 0);
     let signature = Signature::Regression { features: 1 };
@@ -38,8 +38,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     super::open_folder(config, setting, &model)?;
     let validate =
         |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
-    let place = Place { folder: Some(setting.run.clone()), resume: setting.resume };
-    let outcome = members::fit(config, (&model, &signature), &place, |config, model, place| {
+    let fitted = members::fit(config, (&model, &signature), &Place::of(setting), |config, model, place| {
         let fit = Fit {
             model,
             config: &config.training(),
@@ -51,10 +50,11 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         };
         fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
     })?;
+    let Some(outcome) = fitted else { return Ok(None) };
     settle(config, &model, &source, Some(&setting.run))?;
     let mut results = assess(config, setting, &model, &data)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
-    Ok(results)
+    Ok(Some(results))
 }
 
 /// Measures the network that a run has trained.

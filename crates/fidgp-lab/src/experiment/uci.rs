@@ -98,7 +98,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         Ok(metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
     prepare(&config, &model, &source)?;
-    let place = Place { folder: None, resume: false };
+    let place = Place { folder: None, resume: false, member: None };
     let fitted = members::fit(&config, (&model, &signature), &place, |config, model, place| {
         let fit = Fit {
             model,

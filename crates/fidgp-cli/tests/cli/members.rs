@@ -1,0 +1,42 @@
+//! Members of a deep ensemble, trained by processes of their own.
+
+use std::process::{Child, Stdio};
+
+use crate::{Place, Said, contents, json, left};
+
+fn words<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let small = ["method=ensemble", "baseline.members=2", "train.epochs=4", "train.kl={}", "network.hidden=[10, 10]"];
+    let start = ["train", left(), "--device", "cpu", "--out", out].into_iter();
+    start.chain(small.into_iter().flat_map(|change| ["--set", change])).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn members_trained_apart_are_the_ensemble_trained_at_once() {
+    let place = Place::new();
+    place.fidgp(&words("whole", &[])).ends(0);
+    let start = |k: &str| place.command(&words("apart", &["--member", k])).stderr(Stdio::piped()).spawn().unwrap();
+    let both: Vec<Child> = ["0", "1"].map(start).into();
+    for child in both {
+        Said::by(&child.wait_with_output().unwrap()).ends(0);
+    }
+    assert!(!place.path("apart/results.json").exists());
+    place.fidgp(&["train", "--resume", "apart", "--device", "cpu"]).ends(0);
+    let metrics = |run: &str| json(&place.path(run).join("results.json"))["metrics"].clone();
+    assert_eq!(metrics("apart"), metrics("whole"));
+    // what is done is not done again
+    let before = contents(place.0.path());
+    place.fidgp(&words("apart", &["--member", "1"])).ends(0);
+    assert_eq!(contents(place.0.path()), before);
+    place.fidgp(&words("apart", &[])).ends(2).says(&["apart", "--resume"]);
+}
+
+#[test]
+fn a_member_that_cannot_be_is_refused() {
+    let place = Place::new();
+    place.fidgp(&words("run", &["--member", "2"])).ends(2).says(&["--member", "2 is not among the 2 members"]);
+    place.fidgp(&words("run", &["--member=-1"])).ends(2).says(&["--member", "-1 is not"]);
+    place.train(&["--member", "0"]).ends(2).says(&["--member", "is for method = \"ensemble\", not for \"fidgp\""]);
+    assert!(!place.path("run").exists());
+    place.fidgp(&words("run", &["--member", "0"])).ends(0);
+    place.fidgp(&words("run", &["--member", "1", "--set", "seed=9"])).ends(2).says(&["run", "holds a run already"]);
+}
