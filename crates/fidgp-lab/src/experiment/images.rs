@@ -5,10 +5,10 @@ use std::time::Instant;
 use fidgp::Key;
 use fidgp_metrics::names;
 
-use super::members::{self, Place, log_folder};
+use super::members::{Place, Training};
 use super::sets::{Set, Sets, Use};
 use super::settle::{prepare, settle};
-use super::{Logged, Setting, blank_results, norms};
+use super::{Setting, blank_results, norms};
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::evaluate;
@@ -16,7 +16,7 @@ use crate::model::Model;
 use crate::predict::Predictor;
 use crate::record::{Examples, Figure, Results, Time};
 use crate::source::ImageSet;
-use crate::train::{Fit, Watch};
+use crate::train::Watch;
 
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Result<Option<Results>> {
     let sets = Sets::read(config, &setting.data_root)?;
@@ -41,19 +41,15 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;
         Ok(evaluation.metrics.get(names::CLS_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
-    let fitted = members::fit(config, (&model, &signature), &Place::of(setting), |config, model, place| {
-        let fit = Fit {
-            model,
-            config: &config.training(),
-            seed: config.seed,
-            source: train.as_ref(),
-            validate: validation.is_some().then_some(&validate),
-            run: place.folder.clone(),
-            stop: setting.stop,
-        };
-        fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
-    })?;
-    let Some(outcome) = fitted else { return Ok(None) };
+    let training = Training {
+        config,
+        model: &model,
+        signature: &signature,
+        source: train.as_ref(),
+        validate: validation.is_some().then_some(&validate),
+        stop: setting.stop,
+    };
+    let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     settle(config, &model, train.as_ref(), Some(&setting.run))?;
     norms::estimate(config, &mut model, train.as_ref())?;
     norms::keep(config, &model, &setting.run)?;

@@ -1,18 +1,20 @@
 //! Training of one model, or of a deep ensemble's members one after another.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use fidgp::Key;
 use tch::Tensor;
 
-use super::Setting;
+use super::{Logged, Setting};
 use crate::config::{DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
-use crate::train::{Outcome, checkpoint};
+use crate::source::Source;
+use crate::train::{Fit, Outcome, Validate, Watch, checkpoint};
 
 /// Where one network is trained: nowhere, or in a folder, from its last checkpoint.
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub struct Place {
     /// The folder; nothing is saved without one.
     pub folder: Option<PathBuf>,
@@ -44,49 +46,86 @@ pub fn check(config: &RunConfig, member: i64) -> Result<()> {
     no(format!("{member} is not among the {} members, which count from 0", config.members()))
 }
 
-/// Trains the model of a config by `one`. The members of a deep ensemble are plain networks with seeds of their own, each
-/// trained under `members/K` and then taken into the model; members that are done are not trained again. `None` when the
-/// place asked for one member only: the model is not whole then.
-///
-/// # Errors
-/// As `one`; an interruption names the folder of the whole run.
-pub fn fit(
-    config: &RunConfig,
-    (model, signature): (&Model, &Signature),
-    place: &Place,
-    mut one: impl FnMut(&RunConfig, &Model, Place) -> Result<Outcome>,
-) -> Result<Option<Outcome>> {
-    if config.method != Method::Ensemble {
-        return one(config, model, place.clone()).map(Some);
-    }
-    let mut seconds = 0.0;
-    let mut members = Vec::new();
-    let mut last = None;
-    let wanted = place.member.map_or(0..config.members(), |k| k..k + 1);
-    for k in wanted {
-        let seed = Key::new(config.seed).fold("member").at(k as u64).seed();
-        let member = RunConfig { method: Method::Deterministic, baseline: None, seed, ..config.clone() };
-        let network = Model::init(&member, signature, model.store.device())?;
-        let folder = place.folder.as_ref().map(|run| run.join(MEMBERS).join(k.to_string()));
-        if let Some(folder) = &folder {
-            std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
+/// A network and what it is trained on.
+pub struct Training<'a> {
+    /// How.
+    pub config: &'a RunConfig,
+    /// What.
+    pub model: &'a Model,
+    /// Its inputs and outputs.
+    pub signature: &'a Signature,
+    /// On what.
+    pub source: &'a dyn Source,
+    /// Validation NLL, if there is validation data.
+    pub validate: Option<&'a Validate<'a>>,
+    /// Raised to stop after the current step.
+    pub stop: &'a AtomicBool,
+}
+
+impl Training<'_> {
+    /// Trains the model. The members of a deep ensemble are plain networks with seeds of their own, each trained under
+    /// `members/K` and then taken into the model; members that are done are not trained again. `None` when the place asked
+    /// for one member only: the model is not whole then.
+    ///
+    /// # Errors
+    /// When training or disk fail; an interruption names the folder of the whole run.
+    pub fn run(&self, place: &Place, watch: &mut dyn Watch) -> Result<Option<Outcome>> {
+        let config = self.config;
+        if config.method != Method::Ensemble {
+            return self.one(config, self.model, (place.folder.as_deref(), place.resume), watch).map(Some);
         }
-        let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
-        let outcome =
-            one(&member, &network, Place { folder, resume, member: None }).map_err(|error| in_run(error, place))?;
-        seconds += outcome.seconds;
-        last = Some(outcome.progress);
-        members.push(network);
+        let mut seconds = 0.0;
+        let mut members = Vec::new();
+        let mut last = None;
+        let wanted = place.member.map_or(0..config.members(), |k| k..k + 1);
+        for k in wanted {
+            let seed = Key::new(config.seed).fold("member").at(k as u64).seed();
+            let member = RunConfig { method: Method::Deterministic, baseline: None, seed, ..config.clone() };
+            let network = Model::init(&member, self.signature, self.model.store.device())?;
+            let folder = place.folder.as_ref().map(|run| run.join(MEMBERS).join(k.to_string()));
+            if let Some(folder) = &folder {
+                std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
+            }
+            let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
+            let outcome = self.one(&member, &network, (folder.as_deref(), resume), watch);
+            let outcome = outcome.map_err(|error| in_run(error, place))?;
+            seconds += outcome.seconds;
+            last = Some(outcome.progress);
+            members.push(network);
+        }
+        if place.member.is_some() {
+            return Ok(None);
+        }
+        take(self.model, &members);
+        let progress = last.unwrap_or_default();
+        if let Some(run) = &place.folder {
+            checkpoint::save(&checkpoint::last(run), &checkpoint::variables(&self.model.store), &progress)?;
+        }
+        Ok(Some(Outcome { progress, seconds }))
     }
-    if place.member.is_some() {
-        return Ok(None);
+
+    /// Trains one network; its epochs are logged where it has a folder.
+    fn one(
+        &self,
+        config: &RunConfig,
+        model: &Model,
+        (folder, resume): (Option<&Path>, bool),
+        watch: &mut dyn Watch,
+    ) -> Result<Outcome> {
+        let fit = Fit {
+            model,
+            config: &config.training(),
+            seed: config.seed,
+            source: self.source,
+            validate: self.validate,
+            run: folder.map(Path::to_owned),
+            stop: self.stop,
+        };
+        match folder {
+            Some(folder) => fit.run(resume, &mut Logged::new(folder, resume, watch)?),
+            None => fit.run(resume, watch),
+        }
     }
-    take(model, &members);
-    let progress = last.unwrap_or_default();
-    if let Some(run) = &place.folder {
-        checkpoint::save(&checkpoint::last(run), &checkpoint::variables(&model.store), &progress)?;
-    }
-    Ok(Some(Outcome { progress, seconds }))
 }
 
 fn in_run(error: LabError, place: &Place) -> LabError {
@@ -114,9 +153,4 @@ fn take(model: &Model, members: &[Model]) {
             variable.copy_(&value);
         }
     });
-}
-
-/// The folder of the log of a place: its own, else that of the run.
-pub fn log_folder<'a>(place: &'a Place, run: &'a Path) -> &'a Path {
-    place.folder.as_deref().unwrap_or(run)
 }

@@ -9,8 +9,8 @@ use fidgp_data::PairSet;
 use fidgp_metrics::names;
 use tch::Tensor;
 
-use super::members::{self, Place, log_folder};
-use super::{Logged, Setting, blank_results};
+use super::members::{Place, Training};
+use super::{Setting, blank_results};
 use crate::config::{PairSets, RunConfig, SegmentationConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate::{EachSegmented, PixelEvaluation, segment_set};
@@ -19,7 +19,7 @@ use crate::model::{Model, Signature};
 use crate::predict::Predictor;
 use crate::record::{Examples, Figure, Results, Time, write_atomically};
 use crate::source::{Joint, PairSource};
-use crate::train::{Fit, Watch};
+use crate::train::Watch;
 
 /// Test pictures that are drawn as maps.
 const MAPS: usize = 6;
@@ -50,19 +50,15 @@ pub fn run(
         let evaluation = measure(config, model, (set, &sets.train.class_names), draws, &mut |_, _, _| Ok(()))?;
         Ok(evaluation.metrics.get(names::SEG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
-    let fitted = members::fit(config, (&model, &signature), &Place::of(setting), |config, model, place| {
-        let fit = Fit {
-            model,
-            config: &config.training(),
-            seed: config.seed,
-            source: &train,
-            validate: validation.is_some().then_some(&validate),
-            run: place.folder.clone(),
-            stop: setting.stop,
-        };
-        fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
-    })?;
-    let Some(outcome) = fitted else { return Ok(None) };
+    let training = Training {
+        config,
+        model: &model,
+        signature: &signature,
+        source: &train,
+        validate: validation.is_some().then_some(&validate),
+        stop: setting.stop,
+    };
+    let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     let (mut results, examples) = assess(config, pairs, setting, &model, &sets, Some(&setting.run))?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };

@@ -7,9 +7,9 @@ use fidgp_data::{Table, synthetic};
 use fidgp_metrics::rmse;
 use tch::Device;
 
-use super::members::{self, Place, log_folder};
+use super::members::{Place, Training};
 use super::settle::{prepare, settle};
-use super::{Logged, Setting, blank_results};
+use super::{Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
@@ -17,7 +17,7 @@ use crate::model::{Model, Signature};
 use crate::predict::Predictor;
 use crate::record::{Figure, Grid, Metrics, Points, Regression1d, Results, Time};
 use crate::source::TableSource;
-use crate::train::{Fit, Watch};
+use crate::train::Watch;
 
 /// Where the gap is measured: well away from its edges.
 const GAP: (f64, f64) = (0.85, 1.15);
@@ -38,19 +38,15 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     super::open_folder(config, setting, &model)?;
     let validate =
         |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
-    let fitted = members::fit(config, (&model, &signature), &Place::of(setting), |config, model, place| {
-        let fit = Fit {
-            model,
-            config: &config.training(),
-            seed: config.seed,
-            source: &source,
-            validate: validation.then_some(&validate),
-            run: place.folder.clone(),
-            stop: setting.stop,
-        };
-        fit.run(place.resume, &mut Logged::new(log_folder(&place, &setting.run), place.resume, watch)?)
-    })?;
-    let Some(outcome) = fitted else { return Ok(None) };
+    let training = Training {
+        config,
+        model: &model,
+        signature: &signature,
+        source: &source,
+        validate: validation.then_some(&validate),
+        stop: setting.stop,
+    };
+    let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     settle(config, &model, &source, Some(&setting.run))?;
     let mut results = assess(config, setting, &model, &data)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };

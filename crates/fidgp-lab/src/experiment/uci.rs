@@ -9,16 +9,16 @@ use fidgp_data::{Standardiser, uci::Uci};
 use fidgp_metrics::names;
 use rayon::prelude::*;
 
-use super::members::{self, Place};
+use super::members::{Place, Training};
 use super::settle::{prepare, settle};
 use super::{Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::{Model, Signature};
-use crate::record::{EpochRecord, Metrics, Published, Results, SplitMetrics, Splits, write_atomically};
+use crate::record::{Metrics, Published, Results, SplitMetrics, Splits, write_atomically};
 use crate::source::TableSource;
-use crate::train::{Fit, Watch};
+use crate::train::Watch;
 
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Results> {
     let DataConfig::Uci { name, .. } = &config.data else {
@@ -98,19 +98,15 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         Ok(metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
     };
     prepare(&config, &model, &source)?;
-    let place = Place { folder: None, resume: false, member: None };
-    let fitted = members::fit(&config, (&model, &signature), &place, |config, model, place| {
-        let fit = Fit {
-            model,
-            config: &config.training(),
-            seed: config.seed,
-            source: &source,
-            validate: (!parts.validation.is_empty()).then_some(&validate),
-            run: None,
-            stop: setting.stop,
-        };
-        fit.run(place.resume, &mut Quiet)
-    });
+    let training = Training {
+        config: &config,
+        model: &model,
+        signature: &signature,
+        source: &source,
+        validate: (!parts.validation.is_empty()).then_some(&validate),
+        stop: setting.stop,
+    };
+    let fitted = training.run(&Place::default(), &mut ()); // splits run side by side: their epochs are not shown
     fitted.map_err(|error| match error {
         LabError::Interrupted { epoch, step, .. } => LabError::Interrupted { epoch, step, run: setting.run.clone() },
         other => other,
@@ -126,13 +122,6 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
     std::fs::create_dir_all(setting.run.join("splits")).map_err(|error| LabError::file(&path, &error))?;
     write_atomically(&path, &json)?;
     Ok(row)
-}
-
-/// Splits run side by side: their epochs are not shown.
-struct Quiet;
-
-impl Watch for Quiet {
-    fn epoch(&mut self, _record: &EpochRecord) {}
 }
 
 /// MC dropout on the same splits (Gal & Ghahramani 2016 protocol, 20 splits).

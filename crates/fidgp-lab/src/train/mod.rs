@@ -8,7 +8,7 @@ mod schedule;
 mod step;
 mod window;
 
-pub use fit::{Fit, Outcome, Watch};
+pub use fit::{Fit, Outcome, Validate, Watch};
 pub use groups::GroupConfig;
 pub use optimiser::{Optimiser, OptimiserConfig};
 pub use schedule::ScheduleConfig;
