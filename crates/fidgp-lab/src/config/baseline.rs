@@ -44,7 +44,7 @@ pub enum BaselineConfig {
         #[serde(default = "prior_sd")]
         prior_sd: f64,
         /// Divide it by √d_in.
-        #[serde(default = "yes")]
+        #[serde(default)]
         sqrt_width_scaling: bool,
     },
     /// BatchEnsemble.
@@ -111,9 +111,6 @@ fn max_sd() -> f64 {
 }
 fn prior_sd() -> f64 {
     MeanFieldConfig::default().prior_sd
-}
-fn yes() -> bool {
-    true
 }
 fn batch_members() -> i64 {
     BatchEnsembleConfig::default().members

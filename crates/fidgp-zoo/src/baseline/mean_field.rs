@@ -29,7 +29,7 @@ pub struct MeanFieldConfig {
 
 impl Default for MeanFieldConfig {
     fn default() -> Self {
-        Self { init_sd: 1e-4, max_sd: 0.1, prior_sd: 1.0, sqrt_width_scaling: true }
+        Self { init_sd: 1e-4, max_sd: 0.1, prior_sd: 1.0, sqrt_width_scaling: false }
     }
 }
 
