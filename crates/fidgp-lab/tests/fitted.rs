@@ -228,3 +228,26 @@ fn settings_of_statistics_are_checked() {
         assert!(error.is_misuse() && error.to_string().contains(words), "{error}");
     }
 }
+
+/// What is fitted to a trained network needs no training: with no epochs the start is the network.
+#[test]
+fn a_trained_network_is_taken_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    let before = trained(&config(&[]), &plain);
+    let start = format!("start={{weights={:?}, statistics_images=0}}", plain.join("checkpoint/last.safetensors"));
+    let same = trained(&config(&[&start, "train.epochs=0"]), &folder.path().join("same"));
+    assert_eq!(same, before);
+    let laplace = |name: &str, precision: &str| {
+        let run = folder.path().join(name);
+        let changes = ["method=laplace", &start, "train.epochs=0", precision];
+        (trained(&config(&changes), &run), measured(&run))
+    };
+    let (narrow, again) = laplace("narrow", "baseline.prior_precision=1e12");
+    assert!((narrow["cls/NLL"].unwrap() - before["cls/NLL"].unwrap()).abs() < 1e-3, "{narrow:?} {before:?}");
+    assert_eq!(narrow, again);
+    let (wide, _) = laplace("wide", "baseline.prior_precision=1.0");
+    assert!(wide["test/ens_MI"].unwrap() > 100.0 * narrow["test/ens_MI"].unwrap(), "{wide:?}");
+    let without = parse(IMAGES, &["train.epochs=0".parse().unwrap()]).and_then(|config| config.check());
+    assert!(without.unwrap_err().to_string().contains("[start]"));
+}

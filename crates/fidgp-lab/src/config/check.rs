@@ -18,8 +18,11 @@ impl RunConfig {
         if self.name.is_empty() || self.name.contains(['/', '\\']) || self.name.starts_with('.') {
             return Err(LabError::config("name", format!("`{}` must be usable as a folder name", self.name)));
         }
-        if train.epochs == 0 || train.batch_size == 0 || self.predict.batch_size == 0 {
-            return Err(LabError::config("train.epochs, train.batch_size, predict.batch_size", "must be at least 1"));
+        if train.epochs == 0 && self.start.is_none() {
+            return Err(LabError::config("train.epochs", "0 is for networks with a [start]; without, at least 1"));
+        }
+        if train.batch_size == 0 || self.predict.batch_size == 0 {
+            return Err(LabError::config("train.batch_size, predict.batch_size", "must be at least 1"));
         }
         if self.predict.draws == 0 || self.predict.validation_draws == 0 {
             return Err(LabError::config("predict.draws", "must be at least 1; 8 is usual"));
@@ -35,8 +38,10 @@ impl RunConfig {
                 format!("{limit} must be greater than 0; leave it out for no limit"),
             ));
         }
-        train.schedule.check(train.epochs as f64)?;
-        train.kl.check(train.epochs as f64)?;
+        if train.epochs > 0 {
+            train.schedule.check(train.epochs as f64)?;
+            train.kl.check(train.epochs as f64)?;
+        }
         self.check_data()?;
         self.check_method()?;
         self.check_baseline()?;

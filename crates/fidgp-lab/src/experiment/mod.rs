@@ -202,7 +202,7 @@ fn clear(run: &Path) -> Result<()> {
 /// How long a training took.
 fn training_time(config: &RunConfig, outcome: &Outcome) -> Time {
     let seconds = outcome.seconds;
-    let per_epoch = Some(seconds / config.train.epochs as f64);
+    let per_epoch = (config.train.epochs > 0).then(|| seconds / config.train.epochs as f64);
     Time { train_seconds: Some(seconds), seconds_per_epoch: per_epoch, predict_seconds: None }
 }
 

@@ -81,6 +81,9 @@ impl Fit<'_> {
         let mut stepper = Stepper::new(self.model, examples, self.config.capture).with_sharpness(self.config.sharpness);
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
         let (before, started) = (progress.seconds, Instant::now());
+        if self.config.epochs == 0 {
+            self.save(&optimiser, &progress)?; // the start is all there is
+        }
         while progress.epoch < self.config.epochs {
             let finished = self.epoch(&mut stepper, &mut optimiser, &mut progress, watch)?;
             progress.seconds = before + started.elapsed().as_secs_f64();
