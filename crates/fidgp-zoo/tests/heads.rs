@@ -3,6 +3,7 @@
 use fidgp::Key;
 use fidgp::layer::{CustomWeight, Factors, Mode, Moment, Network, Pass, Shown, Slot, Taps};
 use fidgp::linalg::Check;
+use fidgp::predict::Draws;
 use fidgp_zoo::baseline::ddu::{ClassGaussians, LOG_DENSITY};
 use fidgp_zoo::baseline::laplace::LaplaceConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
@@ -41,10 +42,7 @@ fn build(store: &VarStore, hidden: Vec<i64>, outputs: i64, slot: BaselineSlot) -
 }
 
 fn head(network: &dyn Network) -> &dyn CustomWeight {
-    match network.slots().pop() {
-        Some(Slot::Custom(head)) => head.as_ref(),
-        other => panic!("no head: {other:?}"),
-    }
+    network.slots().pop().and_then(Slot::custom).expect("a head")
 }
 
 fn shown(inputs: Tensor, targets: Tensor, curvature: Tensor) -> Shown {
@@ -115,6 +113,16 @@ fn an_svgp_head_gives_blocks_of_draws_in_training_and_every_parameter_learns() {
         assert!(tensor.grad().defined() && tensor.grad().abs().max().double_value(&[]) > 0.0, "{name}");
     }
     assert_eq!(network.forward(&x, &mut noisy(Mode::Eval, 1)).unwrap().size(), [6, 2]);
+}
+
+#[test]
+fn an_svgp_head_that_cannot_be_evaluated_is_named_before_any_draw() {
+    let store = VarStore::new(Device::Cpu);
+    let (network, _) = build(&store, vec![5], 2, svgp(4));
+    let draws = || Draws::new(network.as_ref(), 2, Key::new(1)).map(|_| ());
+    draws().unwrap();
+    tch::no_grad(|| store.variables()["fc2.log_outputscale"].shallow_clone().fill_(f64::NAN));
+    assert!(draws().unwrap_err().to_string().contains("fc2.K_zz"));
 }
 
 #[test]

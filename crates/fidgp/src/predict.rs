@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use tch::{Kind, Tensor};
 
-use crate::layer::{Factors, Mode, Network, Norm, NormStatistics, OutputTensors, Pass};
+use crate::layer::{CustomWeight, Factors, Mode, Network, Norm, NormStatistics, OutputTensors, Pass, Slot};
 use crate::linalg::Check;
 use crate::objective::Gaussian;
 use crate::{Error, Key, Result};
@@ -53,7 +53,10 @@ impl<'a> Draws<'a> {
         let weights = network.inducing();
         let count = if network.is_random() { count } else { 1 };
         let factors = Factors::of(&weights, Check::Now)?;
-        tch::no_grad(|| weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?)))?;
+        tch::no_grad(|| {
+            network.slots().into_iter().filter_map(Slot::custom).try_for_each(CustomWeight::check)?;
+            weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?))
+        })?;
         let runner: MakeRunner = Box::new(|passes| Box::new(passes));
         Ok(Self {
             network,

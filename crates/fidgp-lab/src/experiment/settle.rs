@@ -78,9 +78,6 @@ fn shown(
 }
 
 fn heads(network: &dyn Network, moment: Moment) -> Vec<&dyn CustomWeight> {
-    let custom = network.slots().into_iter().filter_map(|slot| match slot {
-        Slot::Custom(weight) => Some(weight.as_ref()),
-        Slot::Dense(_) | Slot::Inducing(_) => None,
-    });
+    let custom = network.slots().into_iter().filter_map(Slot::custom);
     custom.filter(|weight| weight.settles() == Some(moment)).collect()
 }

@@ -132,6 +132,8 @@ impl<'a> Runner<'a> for Replayed<'a> {
 }
 
 fn not_captured(error: &GraphError) -> Capture {
-    tracing::warn!("prediction cannot be captured as a CUDA graph, kernels are launched one by one: {error}");
+    let error = error.to_string();
+    let why = error.lines().next().unwrap_or_default(); // libtorch adds the frames of its stack
+    tracing::warn!("prediction cannot be captured as a CUDA graph, kernels are launched one by one: {why}");
     Capture::Off
 }

@@ -300,6 +300,8 @@ impl<'a> Stepper<'a> {
 }
 
 fn not_captured(error: &GraphError) -> Capture {
-    tracing::warn!("the training step cannot be captured as a CUDA graph, kernels are launched one by one: {error}");
+    let error = error.to_string();
+    let why = error.lines().next().unwrap_or_default(); // libtorch adds the frames of its stack
+    tracing::warn!("the training step cannot be captured as a CUDA graph, kernels are launched one by one: {why}");
     Capture::Off
 }

@@ -151,14 +151,20 @@ impl SvgpHead {
         (distance.clamp_min(0.0) * -0.5 + &self.log_outputscale).exp()
     }
 
+    /// `chol(K_zz)`. `[M, M]`
+    fn factor(&self, check: Check) -> fidgp::Result<Tensor> {
+        let z = &self.inducing_points;
+        let named = Named::one(format!("{}.K_zz", self.name), &self.gram(z, z));
+        Ok(linalg::cholesky(&[named], JITTER, check)?.remove(0).get(0))
+    }
+
     /// Mean and variance of every process at every input. `[N, n]` → `[N, K]`, `[N, K]`
     ///
     /// # Errors
     /// When K_zz cannot be factorised.
     pub fn marginal(&self, x: &Tensor, check: Check) -> fidgp::Result<(Tensor, Tensor)> {
         let z = &self.inducing_points;
-        let named = Named::one(format!("{}.K_zz", self.name), &self.gram(z, z));
-        let lower = linalg::cholesky(&[named], JITTER, check)?.remove(0).get(0);
+        let lower = self.factor(check)?;
         let b = linalg::solve_lower(&lower, &self.gram(z, x)); // [M, N]
         let mean = (&self.mean * self.unit).matmul(&b) + self.constant.unsqueeze(1); // [K, N]
         let energy = |t: &Tensor, dim: i64| t.square().sum_dim_intlist(dim, false, t.kind());
@@ -192,7 +198,7 @@ impl CustomWeight for SvgpHead {
             let kl = self.kl();
             pass.charge(&self.name, Kl { conditional: kl.zeros_like(), inducing: kl });
         }
-        let check = if training && x.device().is_cuda() { Check::Deferred } else { Check::Now };
+        let check = if x.device().is_cuda() { Check::Deferred } else { Check::Now };
         let (mean, variance) = self.marginal(&x.to_kind(self.mean.kind()), check)?;
         if !pass.noise.is_on() {
             return Ok(mean);
@@ -201,6 +207,10 @@ impl CustomWeight for SvgpHead {
         let (mean, sd) = (mean.repeat([times, 1]), variance.sqrt().repeat([times, 1]));
         let noise = pass.noise.of(&self.name, &mean)?;
         Ok(mean + noise * sd)
+    }
+
+    fn check(&self) -> fidgp::Result<()> {
+        self.factor(Check::Now).map(|_| ())
     }
 
     fn settles(&self) -> Option<Moment> {

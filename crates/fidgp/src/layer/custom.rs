@@ -43,6 +43,15 @@ pub trait CustomWeight: Debug + Send {
     /// When the input does not fit the weight.
     fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> Result<Tensor>;
 
+    /// Whether it can be evaluated as it is. Called once before any draw, so that [`Self::forward`] need not look where a look
+    /// waits for the device, and cannot be captured.
+    ///
+    /// # Errors
+    /// When a matrix cannot be factorised.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// When it must look at the training data beside its training; then [`Self::settle`] is called.
     fn settles(&self) -> Option<Moment> {
         None

@@ -82,6 +82,14 @@ impl Slot {
         }
     }
 
+    /// The weight, if it has a law of its own.
+    pub fn custom(&self) -> Option<&dyn CustomWeight> {
+        match self {
+            Self::Custom(weight) => Some(weight.as_ref()),
+            Self::Dense(_) | Self::Inducing(_) => None,
+        }
+    }
+
     /// Whether two passes with other noise give other outputs in evaluation.
     pub fn is_random(&self) -> bool {
         match self {
