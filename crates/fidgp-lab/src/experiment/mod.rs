@@ -206,13 +206,18 @@ fn training_time(config: &RunConfig, outcome: &Outcome) -> Time {
     Time { train_seconds: Some(seconds), seconds_per_epoch: per_epoch, predict_seconds: None }
 }
 
+/// What a run computes on.
+fn hardware(setting: &Setting) -> Hardware {
+    let gpu = if setting.device.is_cuda() { crate::device::gpu_name() } else { None };
+    Hardware::detect(gpu, crate::device::ENGINE)
+}
+
 /// A results document with everything but metrics and times.
 fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result<Results> {
     let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
     let parameters = model.parameter_count() as u64;
     let cost = fidgp_zoo::cost::cost(&model.geometry, &config.layer_plan(), fidgp_zoo::cost::Counting::Ours)?;
     let cost = cost.times(config.copies());
-    let gpu = if setting.device.is_cuda() { crate::device::gpu_name() } else { None };
     Ok(Results {
         schema: Schema,
         name: config.name.clone(),
@@ -220,7 +225,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result
         data: config.data.name(),
         seed: config.seed,
         commit: commit(),
-        hardware: Hardware::detect(gpu, crate::device::ENGINE),
+        hardware: hardware(setting),
         command: setting.command.clone(),
         config: json,
         metrics: crate::record::Metrics::new(),

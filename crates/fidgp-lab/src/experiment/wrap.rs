@@ -13,6 +13,7 @@ use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::Model;
+use crate::record::{Hardware, commit};
 use crate::source::ImageSet;
 use crate::train::{Optimiser, checkpoint};
 
@@ -29,6 +30,14 @@ pub struct WrapReport {
     pub images: usize,
     /// Why the BatchNorm statistics were not re-estimated, if they were not.
     pub statistics_kept: Option<String>,
+    /// The resolved config.
+    pub config: RunConfig,
+    /// The commit of this program.
+    pub commit: String,
+    /// Where it ran.
+    pub hardware: Hardware,
+    /// The command that was given.
+    pub command: Option<String>,
 }
 
 /// The network at one stage.
@@ -92,7 +101,17 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
         tensors.extend(Optimiser::new(&model.store, config.train.optimiser)?.state());
         checkpoint::save(&checkpoint::last(&setting.run), &tensors, &checkpoint::Progress::default())?;
     }
-    Ok(WrapReport { weights, start, stages, images: images.len(), statistics_kept })
+    Ok(WrapReport {
+        weights,
+        start,
+        stages,
+        images: images.len(),
+        statistics_kept,
+        config: config.clone(),
+        commit: commit(),
+        hardware: super::hardware(setting),
+        command: setting.command.clone(),
+    })
 }
 
 fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
