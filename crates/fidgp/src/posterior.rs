@@ -62,6 +62,8 @@ pub struct PosteriorOptions {
     pub family: PosteriorConfig,
     /// Whether q lives in whitened space (the default) or on U itself.
     pub whitened: bool,
+    /// Deviation of the means m at the start.
+    pub init_mean: f64,
     /// Initial deviation s.
     pub init_sd: f64,
     /// Upper bound of s.
@@ -118,13 +120,13 @@ pub struct InducingDraw {
 }
 
 impl Posterior {
-    /// `m ~ N(0, 1)`, `s = init_sd`, the flow at its own start.
+    /// `m ~ N(0, init_mean²)`, `s = init_sd`, the flow at its own start.
     ///
     /// # Errors
     /// When a setting is out of range or a family does not support `whitened = false`.
     pub fn init(path: &Path, sizes: Sizes, options: &PosteriorOptions, key: Key) -> Result<Self> {
         let name = layer_name(path);
-        let PosteriorOptions { family, whitened, init_sd, max_sd, bound } = options;
+        let PosteriorOptions { family, whitened, init_mean, init_sd, max_sd, bound } = options;
         if !whitened && !matches!(family, PosteriorConfig::Diagonal | PosteriorConfig::Flow { .. }) {
             return Err(Error::setting(
                 format!("{name}: whitened_u"),
@@ -144,7 +146,7 @@ impl Posterior {
             PosteriorConfig::Ensemble { members } => vec![*members, rows, cols],
             _ => vec![rows, cols],
         };
-        let mean = key.fold("inducing_mean").normal(&mean_shape, Kind::Double, path.device());
+        let mean = key.fold("inducing_mean").normal(&mean_shape, Kind::Double, path.device()) * *init_mean;
         Bounded::raw_of(&format!("{name}: init_sd_u"), *init_sd, *max_sd, *bound)?; // before roots are taken of it
         let Deviation { shape, init, max } = family.deviation((rows, cols), *init_sd, *max_sd);
         let raw = Bounded::raw_of(&format!("{name}: init_sd_u"), init, max, *bound)?;

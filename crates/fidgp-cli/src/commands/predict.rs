@@ -59,7 +59,22 @@ fn pictures(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(S
     }
     let top = arguments.top.get();
     let json = sound.iter().map(|(file, prediction)| class_json(predictor, file, prediction, top)).collect();
+    warn_of_errors(&sound, arguments.tolerance);
     Ok((Said { table: class_table(predictor, &sound, top), json }, failed))
+}
+
+/// Says where all draws there are were not enough for the bound.
+fn warn_of_errors(said: &[(PathBuf, ClassPrediction)], tolerance: Option<f64>) {
+    let Some(bound) = tolerance else { return };
+    let missed = said.iter().filter(|(_, said)| said.error.is_some_and(|error| error > bound));
+    let Some((_, worst)) = missed.max_by(|(_, a), (_, b)| a.error.unwrap_or(0.0).total_cmp(&b.error.unwrap_or(0.0)))
+    else {
+        return;
+    };
+    let (error, draws) = (worst.error.unwrap_or(0.0), worst.draws);
+    eprintln!(
+        "warning: --tolerance {bound} is missed: after {draws} weight draws, the most there are, probabilities are off by up to {error:.2e}"
+    );
 }
 
 /// The pictures that are meant, and the inputs that are none.
@@ -92,8 +107,10 @@ fn class_json(predictor: &Predictor, file: &Path, said: &ClassPrediction, top: u
     let ClassPrediction { total, aleatoric, epistemic, draws, .. } = said;
     let top: Vec<_> = said.top(top).into_iter().map(class).collect();
     let mut json = json!({"input": file, "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws});
-    if let Some(density) = said.log_density {
-        json["log_density"] = density.into();
+    for (name, value) in [("log_density", said.log_density), ("error", said.error)] {
+        if let Some(value) = value {
+            json[name] = value.into();
+        }
     }
     json
 }

@@ -31,6 +31,9 @@ pub struct ClassPrediction {
     pub epistemic: f64,
     /// Weight draws it is the mean of.
     pub draws: u64,
+    /// The largest Monte-Carlo error of a probability in its batch, where a bound was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
     /// Logarithm of the density of its features among those of the training data, low where it is unlike them; for a
     /// model that knows it (DDU).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,9 +98,12 @@ impl Predictor {
             _ => draws,
         };
         let (draws, members) = (self.draws(most)?, self.model.network.members());
-        let (classified, used) = match tolerance {
-            Some(tolerance) if members == 1 => classify_to(&draws, &batch, tolerance)?,
-            _ => (classify_members(&draws, members, &[batch], None)?, draws.count.max(members as u64)),
+        let (classified, used, error) = match tolerance {
+            Some(tolerance) if members == 1 => {
+                let (classified, spent) = classify_to(&draws, &batch, tolerance)?;
+                (classified, spent.draws, Some(spent.error).filter(|error| error.is_finite()))
+            }
+            _ => (classify_members(&draws, members, &[batch], None)?, draws.count.max(members as u64), None),
         };
         let rows = |tensor: &Tensor| -> Result<Vec<f64>> {
             Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu).reshape([-1]))?)
@@ -112,6 +118,7 @@ impl Predictor {
             aleatoric: aleatoric[i],
             epistemic: epistemic[i],
             draws: used,
+            error,
             log_density: density.as_ref().map(|density| density[i]),
         };
         Ok(rows.map(row).collect())

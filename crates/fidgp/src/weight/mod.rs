@@ -96,6 +96,11 @@ impl Default for InducingConfig {
 }
 
 impl InducingConfig {
+    /// 1/√d_in, about what a plain layer's weights start with, in units of the prior's deviation.
+    fn plain_scale(&self, d_in: i64) -> f64 {
+        if self.sqrt_width_scaling { 1.0 / self.prior_sd } else { 1.0 / (self.prior_sd * (d_in as f64).sqrt()) }
+    }
+
     /// The inducing sizes for a weight `[d_out, d_in]`, after the cap.
     pub fn sizes(&self, d_out: i64, d_in: i64) -> Sizes {
         let cap = |size: i64, width: i64| if self.cap_inducing { size.min(width) } else { size };
@@ -283,6 +288,7 @@ impl InducingWeight {
         let options = PosteriorOptions {
             family: config.posterior.clone(),
             whitened: config.whitened_u,
+            init_mean: config.plain_scale(d_in).min(1.0),
             init_sd: config.init_sd_u,
             max_sd: config.max_sd_u,
             bound: config.bound,

@@ -6,8 +6,8 @@ use fidgp::flow::{CouplingConfig, DiagonalConfig, Flow, FlowConfig, LipschitzCon
 use fidgp::posterior::{InducingNoise, PosteriorConfig, kl_unwhitened};
 use fidgp::prior::PriorFactors;
 use fidgp::weight::{InducingConfig, InducingWeight};
-use tch::Tensor;
 use tch::nn::VarStore;
+use tch::{Device, Tensor};
 
 use crate::common::{assert_mean, assert_moments, config, eye, factors, gap, log_det, normal, scalar, weight};
 
@@ -264,4 +264,18 @@ fn the_centre_of_an_ensemble_is_the_mean_of_its_members() {
     let expected =
         (0..3).map(|k| weight.posterior.mean.get(k)).fold(normal(Key::new(0), &[3, 2]) * 0.0, |sum, m| sum + m) / 3.0;
     assert!(gap(&weight.posterior.centre(&prior), &expected) < 1e-12);
+}
+
+/// A draw of a prior much wider than a plain layer's weights is no network to start from.
+#[test]
+fn a_wide_prior_starts_no_wider_than_a_plain_layer() {
+    let d_in = 9;
+    let start = |prior_sd: f64, sqrt_width_scaling: bool| {
+        let (store, config) = (VarStore::new(Device::Cpu), InducingConfig { prior_sd, sqrt_width_scaling, ..config() });
+        InducingWeight::init(&store.root(), 6, d_in, &config, Key::new(7)).unwrap().posterior.mean.detach()
+    };
+    let usual = start(1.0, true);
+    assert_eq!(start(0.3, true), usual);
+    assert!(gap(&(start(5.0, true) * 5.0), &usual) < 1e-6);
+    assert!(gap(&(start(1.0, false) * (d_in as f64).sqrt()), &usual) < 1e-6);
 }
