@@ -4,6 +4,7 @@ use fidgp_cuda::CudaLibrary;
 use tch::Device;
 
 use crate::error::{LabError, Result};
+use crate::record::Hardware;
 
 /// The version of libtorch this program is built for.
 pub const ENGINE: &str = "libtorch 2.11.0";
@@ -13,8 +14,13 @@ pub fn prepare() -> CudaLibrary {
     fidgp_cuda::open()
 }
 
+/// The machine, for a record of what was computed on a device.
+pub fn hardware(device: Device) -> Hardware {
+    Hardware::detect(if device.is_cuda() { gpu_name() } else { None }, ENGINE)
+}
+
 /// The first GPU's name, as its driver gives it.
-pub fn gpu_name() -> Option<String> {
+fn gpu_name() -> Option<String> {
     let output =
         std::process::Command::new("nvidia-smi").args(["--query-gpu=name", "--format=csv,noheader"]).output().ok()?;
     String::from_utf8_lossy(&output.stdout).lines().next().map(|line| line.trim().to_owned())

@@ -16,6 +16,7 @@ pub fn run(arguments: &Complexity) -> Outcome {
         inputs: arguments.batch.get().into(),
         passes: arguments.draws.get().into(),
         rounds: arguments.rounds.get(),
+        command: Some(super::train::command_line()),
         ..usual
     };
     let table = complexity::run(&options)?;

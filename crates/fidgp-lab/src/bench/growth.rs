@@ -199,13 +199,12 @@ pub fn grow(
         }
         axes.push(Line { axis: sweep.axis, points });
     }
-    let gpu = if options.device.is_cuda() { crate::device::gpu_name() } else { None };
     Ok(Growth {
         schema: GROWTH_SCHEMA,
         name: config.name.clone(),
         method: config.method.name(),
         commit: commit(),
-        hardware: Hardware::detect(gpu, crate::device::ENGINE),
+        hardware: crate::device::hardware(options.device),
         device: format!("{:?}", options.device),
         command,
         load_before,

@@ -18,6 +18,7 @@ use tch::nn::VarStore;
 use tch::{Cuda, Device, Kind, Tensor};
 
 use crate::error::Result;
+use crate::record::{Hardware, commit};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Options {
     pub rounds: usize,
     /// Where.
     pub device: Device,
+    /// The command that was given, for the record.
+    pub command: Option<String>,
 }
 
 impl Options {
@@ -49,6 +52,7 @@ impl Options {
             passes: 8,
             rounds: 5,
             device,
+            command: None,
         }
     }
 }
@@ -89,6 +93,12 @@ pub struct Table {
     pub by_width: Vec<Row>,
     /// For growing M.
     pub by_inducing: Vec<Row>,
+    /// The commit of this program.
+    pub commit: String,
+    /// Where it ran.
+    pub hardware: Hardware,
+    /// The command that was given.
+    pub command: Option<String>,
 }
 
 /// Counts and measures every method at every size.
@@ -107,6 +117,9 @@ pub fn run(options: &Options) -> Result<Table> {
         device: format!("{:?}", options.device),
         by_width: rows(options.widths.iter().map(|d| (*d, inducing)).collect())?,
         by_inducing: rows(options.inducing.iter().map(|m| (width, *m)).collect())?,
+        commit: commit(),
+        hardware: crate::device::hardware(options.device),
+        command: options.command.clone(),
     })
 }
 

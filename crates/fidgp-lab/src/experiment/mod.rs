@@ -25,7 +25,7 @@ use crate::config::{DataConfig, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::model::Model;
 use crate::predict::Predictor;
-use crate::record::{Cost, EpochRecord, EpochWriter, Hardware, Results, Schema, Time, commit, write_atomically};
+use crate::record::{Cost, EpochRecord, EpochWriter, Results, Schema, Time, commit, write_atomically};
 use crate::train::{Outcome, Watch, checkpoint};
 
 /// The file with the resolved config in a run folder.
@@ -206,12 +206,6 @@ fn training_time(config: &RunConfig, outcome: &Outcome) -> Time {
     Time { train_seconds: Some(seconds), seconds_per_epoch: per_epoch, predict_seconds: None }
 }
 
-/// What a run computes on.
-fn hardware(setting: &Setting) -> Hardware {
-    let gpu = if setting.device.is_cuda() { crate::device::gpu_name() } else { None };
-    Hardware::detect(gpu, crate::device::ENGINE)
-}
-
 /// A results document with everything but metrics and times.
 fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result<Results> {
     let json = serde_json::to_value(config).map_err(|error| LabError::config("config", error.to_string()))?;
@@ -225,7 +219,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result
         data: config.data.name(),
         seed: config.seed,
         commit: commit(),
-        hardware: hardware(setting),
+        hardware: crate::device::hardware(setting.device),
         command: setting.command.clone(),
         config: json,
         metrics: crate::record::Metrics::new(),

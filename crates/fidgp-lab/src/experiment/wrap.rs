@@ -109,7 +109,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
         statistics_kept,
         config: config.clone(),
         commit: commit(),
-        hardware: super::hardware(setting),
+        hardware: crate::device::hardware(setting.device),
         command: setting.command.clone(),
     })
 }

@@ -137,7 +137,7 @@ pub fn run_arrays(
         ood: settings.ood.iter().map(set).collect::<Result<_>>()?,
         fit_images: fit.as_ref().map_or(0, |fit| fit.size()[0] as usize),
         method: "arrays".to_owned(),
-        gpu: None,
+        device: tch::Device::Cpu,
         id: Inputs { labels: arrays.labels(&id, rows.size()[0])?, name: id.clone(), rows: rows.shallow_clone() },
     };
     compare(&pipeline, compared, settings, started, say)

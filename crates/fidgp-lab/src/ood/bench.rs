@@ -22,7 +22,7 @@ use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::config::DataConfig;
 use crate::error::{LabError, Result};
 use crate::predict::Predictor;
-use crate::record::{Group, Hardware, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
+use crate::record::{Group, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
 use crate::train::checkpoint;
 
 /// AUROC of one number of the raw pixels from which on a pair counts as trivially separable.
@@ -118,7 +118,7 @@ pub(super) struct Compared {
     pub ood: Vec<(OodSetRecord, Tensor)>,
     pub fit_images: usize,
     pub method: String,
-    pub gpu: Option<String>,
+    pub device: Device,
 }
 
 /// Benchmarks a model; `say` hears about the progress.
@@ -170,7 +170,6 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     let kept = kept(predictor, &id_name, fit.labels.len(), settings)?;
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
     let pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
-    let gpu = if predictor.model.store.device().is_cuda() { crate::device::gpu_name() } else { None };
     let pixels = |most: usize| {
         let part = |pixels: &Tensor| pixels.narrow(0, 0, pixels.size()[0].min(most as i64));
         let sets = ood.iter().map(|(set, pixels)| (set.name.clone(), part(pixels))).collect::<Vec<_>>();
@@ -184,7 +183,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
         ood,
         fit_images: fit.pixels.size()[0] as usize,
         method: predictor.config.method.name().to_owned(),
-        gpu,
+        device: predictor.model.store.device(),
     };
     let mut bench = compare(&pipeline, compared, settings, started, say)?;
     let (id, batch) = (&beside_id, settings.batch);
@@ -216,7 +215,7 @@ pub(super) fn compare(
     started: Instant,
     say: &mut dyn FnMut(&str),
 ) -> Result<Benchmark> {
-    let Compared { id, validation, ood, fit_images, method, gpu } = compared;
+    let Compared { id, validation, ood, fit_images, method, device } = compared;
     for what in &pipeline.scorer.left_out {
         say(&format!("left out: {what}"));
     }
@@ -275,7 +274,7 @@ pub(super) fn compare(
         draws: settings.draws,
         seed: settings.seed,
         commit: commit(),
-        hardware: Hardware::detect(gpu, crate::device::ENGINE),
+        hardware: crate::device::hardware(device),
         command: settings.command.clone(),
         controls_skipped: settings.skip_controls,
         controls: checked,
