@@ -31,7 +31,7 @@ impl DropoutConfig {
     }
 
     /// What a standard normal falls below with the probability p.
-    fn threshold(&self) -> f64 {
+    fn threshold(self) -> f64 {
         Tensor::from(self.rate).special_ndtri().double_value(&[])
     }
 }

@@ -96,9 +96,9 @@ impl Default for InducingConfig {
 }
 
 impl InducingConfig {
-    /// 1/√d_in, about what a plain layer's weights start with, in units of the prior's deviation.
-    fn plain_scale(&self, d_in: i64) -> f64 {
-        if self.sqrt_width_scaling { 1.0 / self.prior_sd } else { 1.0 / (self.prior_sd * (d_in as f64).sqrt()) }
+    /// `σ_p`: the deviation of a weight under the prior.
+    fn prior_scale(&self, d_in: i64) -> f64 {
+        self.prior_sd / if self.sqrt_width_scaling { (d_in as f64).sqrt() } else { 1.0 }
     }
 
     /// The inducing sizes for a weight `[d_out, d_in]`, after the cap.
@@ -113,11 +113,7 @@ impl InducingConfig {
         };
         if self.inducing_rows < 1 || self.inducing_cols < 1 {
             let size = format!("{}x{}", self.inducing_rows, self.inducing_cols);
-            return wrong(
-                "inducing_rows x inducing_cols",
-                &size,
-                "an inducing matrix needs at least one row and one column",
-            );
+            return wrong("inducing_rows x inducing_cols", &size, "needs at least one row and one column");
         }
         if self.prior_sd <= 0.0 || !self.prior_sd.is_finite() {
             return wrong("prior_sd", &self.prior_sd, "must be greater than 0");
@@ -288,7 +284,7 @@ impl InducingWeight {
         let options = PosteriorOptions {
             family: config.posterior.clone(),
             whitened: config.whitened_u,
-            init_mean: config.plain_scale(d_in).min(1.0),
+            init_mean: (1.0 / (d_in as f64).sqrt() / config.prior_scale(d_in)).min(1.0), // no wider than a plain layer
             init_sd: config.init_sd_u,
             max_sd: config.max_sd_u,
             bound: config.bound,
@@ -324,8 +320,7 @@ impl InducingWeight {
 
     /// `σ_p`: the deviation of a weight under the prior.
     pub fn prior_scale(&self) -> f64 {
-        let width = if self.config.sqrt_width_scaling { (self.sizes().d_in as f64).sqrt() } else { 1.0 };
-        self.config.prior_sd / width
+        self.config.prior_scale(self.sizes().d_in)
     }
 
     /// The noise of one draw, from the layer's own key: it does not depend on what other layers draw.
