@@ -138,3 +138,16 @@ def costs():
         rows.append(f"| {label} | " + " | ".join(cells) + " |")
     said = f"Times and memory are measured, deterministic = 1 (`scripts/bench --methods`, batch 512 on the GPU, 32 on the CPU; {median(gpu, 'deterministic', 'train'):.1f} ms and {median(cpu, 'deterministic', 'train') / 1e3:.2f} s a step); MACs are counted for one image with new draws, which a batch shares. A training step of the deep ensemble is that of all members. MC dropout draws a mask for every input of every layer: on the GPU that costs as much as its convolutions."
     return [*rows, "", said]
+
+
+def complexity():
+    """Time and storage of one layer: the paper's formulas beside what is counted and measured."""
+    run = read("bench/complexity-cpu.json")[0]
+    rows = [f"| one layer, d = 512, M = 64, {run['inputs']} inputs, K = {run['passes']} | numbers stored: the paper's formula | mended | counted | MACs: the paper's formula | ours | measured ms |", "|---|---|---|---|---|---|---|"]
+    for row in run["by_width"]:
+        if row["width"] == 512:
+            cells = [f"{row[name]:,}" for name in ("storage_paper", "storage_mended", "storage_counted")] + [f"{row[name] / 1e6:.0f} M" for name in ("macs_paper", "macs_ours")] + [f"{row['measured_ms']:.2f}"]
+            rows.append(f"| {row['method']} | " + " | ".join(cells) + " |")
+    said = "`fidgp complexity` prints this for growing d and M, and draws it. Two errors of the paper's storage column are mended: BatchEnsemble counted as K whole weights, and `2·M_in·M_out`, the parameters of q(U), left out."
+    return [*rows, "", said, "", "![Milliseconds of a prediction against the width of a layer, for each method, measured beside formula](complexity.svg)"]
+

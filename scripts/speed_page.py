@@ -101,7 +101,7 @@ def adaptive():
     """How many draws a stated error takes."""
     draws = read("bench/adaptive.json")[0]["draws"]
     used = "; ".join(f"{bound}: {statistics.mean(of.values()):.0f} ({min(of.values())} to {max(of.values())})" for bound, of in draws.items())
-    return f"K was 8 above. `--tolerance` stops when no probability's Monte-Carlo error exceeds a bound, and looks every four draws: the shipped model takes, on average over eight pictures and at most 64, for a bound of {used} draws (`scripts/bench --adaptive`)."
+    return f"K was 8 above. `--tolerance` stops when no probability's Monte-Carlo error exceeds a bound, and looks every four draws: the shipped model, with running BatchNorm statistics, takes, on average over eight pictures and at most 64, for a bound of {used} draws (`scripts/bench --adaptive`)."
 
 
 def speed():
