@@ -29,20 +29,23 @@ impl DropoutConfig {
         }
         Err(Error::setting("rate", self.rate, "must lie in [0, 1); 0.1 is usual"))
     }
-
-    /// What a standard normal falls below with the probability p.
-    fn threshold(self) -> f64 {
-        Tensor::from(self.rate).special_ndtri().double_value(&[])
-    }
 }
 
 /// A plain weight whose inputs are dropped wherever the pass has noise.
 #[derive(Debug)]
 pub struct DroppedInputs {
-    /// The weight.
-    pub dense: DenseWeight,
-    /// How much.
-    pub config: DropoutConfig,
+    dense: DenseWeight,
+    rate: f64,
+    /// What a standard normal falls below with the probability p.
+    threshold: f64,
+}
+
+impl DroppedInputs {
+    /// A weight whose inputs are dropped at the rate of the config.
+    pub fn new(dense: DenseWeight, config: DropoutConfig) -> Self {
+        let threshold = Tensor::from(config.rate).special_ndtri().double_value(&[]);
+        Self { dense, rate: config.rate, threshold }
+    }
 }
 
 impl CustomWeight for DroppedInputs {
@@ -53,11 +56,11 @@ impl CustomWeight for DroppedInputs {
     /// `y = W (x ⊙ z)/(1 − p) + b`, `z ~ Bernoulli(1 − p)` from the pass's normals; `z = 1 − p` at the mean.
     fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> fidgp::Result<Tensor> {
         let DenseWeight { name, weight, bias } = &self.dense;
-        if !pass.noise.is_on() || self.config.rate == 0.0 {
+        if !pass.noise.is_on() || self.rate == 0.0 {
             return apply(x, weight, bias.as_ref(), pass);
         }
-        let kept = pass.noise.of(name, x)?.ge(self.config.threshold());
-        apply(&(x * kept), &(weight / (1.0 - self.config.rate)), bias.as_ref(), pass)
+        let kept = pass.noise.of(name, x)?.ge(self.threshold);
+        apply(&(x * kept), &(weight / (1.0 - self.rate)), bias.as_ref(), pass)
     }
 
     fn is_random(&self) -> bool {

@@ -73,7 +73,7 @@ impl BaselineSlot {
         Ok(match self {
             Self::Dropout(config) => {
                 config.check()?;
-                Box::new(DroppedInputs { dense, config: *config })
+                Box::new(DroppedInputs::new(dense, *config))
             }
             Self::MeanField(config) => Box::new(MeanFieldWeight::init(path, dense, config)?),
             Self::BatchEnsemble(config) => Box::new(BatchEnsembleWeight::init(path, dense, bias, config, key)?),
