@@ -39,3 +39,10 @@ pub fn record<T, E: std::fmt::Display>(
     fidgp_cuda::empty_cache()?;
     aside(device, stream, || Graph::capture(work))??.map_err(|error| GraphError(error.to_string()))
 }
+
+/// Says that something runs uncaptured, and why.
+pub fn warn(what: &str, error: &GraphError) {
+    let error = error.to_string();
+    let why = error.lines().next().unwrap_or_default(); // libtorch adds the frames of its stack
+    tracing::warn!("{what} cannot be captured as a CUDA graph, kernels are launched one by one: {why}");
+}

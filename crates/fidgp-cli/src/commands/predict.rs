@@ -66,12 +66,10 @@ fn pictures(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(S
 /// Says where all draws there are were not enough for the bound.
 fn warn_of_errors(said: &[(PathBuf, ClassPrediction)], tolerance: Option<f64>) {
     let Some(bound) = tolerance else { return };
-    let missed = said.iter().filter(|(_, said)| said.error.is_some_and(|error| error > bound));
-    let Some((_, worst)) = missed.max_by(|(_, a), (_, b)| a.error.unwrap_or(0.0).total_cmp(&b.error.unwrap_or(0.0)))
-    else {
+    let left = said.iter().filter_map(|(_, said)| Some((said.error?, said.draws)));
+    let Some((error, draws)) = left.filter(|(error, _)| *error > bound).max_by(|(a, _), (b, _)| a.total_cmp(b)) else {
         return;
     };
-    let (error, draws) = (worst.error.unwrap_or(0.0), worst.draws);
     eprintln!(
         "warning: --tolerance {bound} is missed: after {draws} weight draws, the most there are, probabilities are off by up to {error:.2e}"
     );

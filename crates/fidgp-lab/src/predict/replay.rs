@@ -132,8 +132,6 @@ impl<'a> Runner<'a> for Replayed<'a> {
 }
 
 fn not_captured(error: &GraphError) -> Capture {
-    let error = error.to_string();
-    let why = error.lines().next().unwrap_or_default(); // libtorch adds the frames of its stack
-    tracing::warn!("prediction cannot be captured as a CUDA graph, kernels are launched one by one: {why}");
+    crate::capture::warn("prediction", error);
     Capture::Off
 }

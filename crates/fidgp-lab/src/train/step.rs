@@ -300,8 +300,6 @@ impl<'a> Stepper<'a> {
 }
 
 fn not_captured(error: &GraphError) -> Capture {
-    let error = error.to_string();
-    let why = error.lines().next().unwrap_or_default(); // libtorch adds the frames of its stack
-    tracing::warn!("the training step cannot be captured as a CUDA graph, kernels are launched one by one: {why}");
+    crate::capture::warn("the training step", error);
     Capture::Off
 }

@@ -152,10 +152,10 @@ impl SvgpHead {
     }
 
     /// `chol(K_zz)`. `[M, M]`
-    fn factor(&self, check: Check) -> fidgp::Result<Tensor> {
+    fn factor(&self, jitter: Jitter, check: Check) -> fidgp::Result<Tensor> {
         let z = &self.inducing_points;
         let named = Named::one(format!("{}.K_zz", self.name), &self.gram(z, z));
-        Ok(linalg::cholesky(&[named], JITTER, check)?.remove(0).get(0))
+        Ok(linalg::cholesky(&[named], jitter, check)?.remove(0).get(0))
     }
 
     /// Mean and variance of every process at every input. `[N, n]` → `[N, K]`, `[N, K]`
@@ -164,7 +164,7 @@ impl SvgpHead {
     /// When K_zz cannot be factorised.
     pub fn marginal(&self, x: &Tensor, check: Check) -> fidgp::Result<(Tensor, Tensor)> {
         let z = &self.inducing_points;
-        let lower = self.factor(check)?;
+        let lower = self.factor(JITTER, check)?;
         let b = linalg::solve_lower(&lower, &self.gram(z, x)); // [M, N]
         let mean = (&self.mean * self.unit).matmul(&b) + self.constant.unsqueeze(1); // [K, N]
         let energy = |t: &Tensor, dim: i64| t.square().sum_dim_intlist(dim, false, t.kind());
@@ -210,7 +210,9 @@ impl CustomWeight for SvgpHead {
     }
 
     fn check(&self) -> fidgp::Result<()> {
-        self.factor(Check::Now).map(|_| ())
+        // on CUDA a pass does not look, and so cannot try more jitter
+        let escalations = if self.mean.device().is_cuda() { 0 } else { JITTER.escalations };
+        self.factor(Jitter { escalations, ..JITTER }, Check::Now).map(|_| ())
     }
 
     fn settles(&self) -> Option<Moment> {
