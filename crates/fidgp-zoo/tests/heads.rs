@@ -232,7 +232,7 @@ fn heads_are_for_linear_layers_and_settings_are_checked() {
 #[test]
 fn an_sngp_head_computes_what_the_golden_functions_do() {
     let store = VarStore::new(Device::Cpu);
-    let settings = SngpConfig { features: 32, ridge: 0.5, mean_field_factor: 3.0 };
+    let settings = SngpConfig { features: 32, ridge: 0.5, mean_field_factor: 3.0, ..SngpConfig::default() };
     let (network, _) = build(&store, vec![], 2, BaselineSlot::Sngp(settings));
     let (seen, x) = (normal("seen", &[40, 3]), normal("x", &[7, 3]));
     let targets = Tensor::zeros([40], (Kind::Int64, Device::Cpu));

@@ -79,6 +79,12 @@ pub enum BaselineConfig {
         /// λ of the logits `/√(1 + λ·variance)`.
         #[serde(default = "mean_field_factor")]
         mean_field_factor: f64,
+        /// Lengthscale of the kernel, in units of √n.
+        #[serde(default = "lengthscale")]
+        lengthscale: f64,
+        /// Whether a layer normalisation stands before the process.
+        #[serde(default)]
+        input_norm: bool,
     },
     /// Sparse variational Gaussian processes as the last layer.
     Svgp {
@@ -138,6 +144,9 @@ fn process_draws() -> i64 {
 }
 fn mean_field_factor() -> f64 {
     SngpConfig::default().mean_field_factor
+}
+fn lengthscale() -> f64 {
+    SngpConfig::default().lengthscale
 }
 
 impl BaselineConfig {
@@ -210,8 +219,9 @@ impl BaselineConfig {
             Self::BatchEnsemble { members, init_sd, .. } => {
                 Some(BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members, init_sd }))
             }
-            Self::Sngp { features, ridge, mean_field_factor } => {
-                Some(BaselineSlot::Sngp(SngpConfig { features, ridge, mean_field_factor }))
+            Self::Sngp { features, ridge, mean_field_factor, lengthscale, input_norm } => {
+                let config = SngpConfig { features, ridge, mean_field_factor, lengthscale, input_norm };
+                Some(BaselineSlot::Sngp(config))
             }
             Self::Svgp { inducing_points, samples } => {
                 Some(BaselineSlot::Svgp(SvgpConfig { inducing_points, samples }))
