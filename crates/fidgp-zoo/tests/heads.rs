@@ -231,21 +231,40 @@ fn heads_are_for_linear_layers_and_settings_are_checked() {
 /// The functions are those that `fidgp verify` holds against golden numbers.
 #[test]
 fn an_sngp_head_computes_what_the_golden_functions_do() {
-    let store = VarStore::new(Device::Cpu);
-    let settings = SngpConfig { features: 32, ridge: 0.5, mean_field_factor: 3.0, ..SngpConfig::default() };
-    let (network, _) = build(&store, vec![], 2, BaselineSlot::Sngp(settings));
-    let (seen, x) = (normal("seen", &[40, 3]), normal("x", &[7, 3]));
-    let targets = Tensor::zeros([40], (Kind::Int64, Device::Cpu));
-    let curvature = Tensor::eye(2, (Kind::Double, Device::Cpu));
-    head(network.as_ref()).settle(&shown(seen.shallow_clone(), targets, curvature)).unwrap();
-    let found = network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
-    let part = |name: &str| store.variables()[&format!("fc1.{name}")].to_kind(Kind::Double).detach();
-    let phi = |x: &Tensor| {
-        sngp::random_features(&x.to_kind(Kind::Double), &part("random_weight"), &part("random_bias")).unwrap()
-    };
-    let logits = phi(&x).matmul(&(part("output_weight") * 3.0_f64.sqrt()).mt()) + part("output_bias"); // stored is β/√n
-    let variance = sngp::variance(&phi(&x), &sngp::precision(&phi(&seen), 0.5).unwrap()).unwrap();
-    let expected = sngp::mean_field_logits(&logits, &variance, 3.0).unwrap();
-    assert!(gap(&found, &expected) < 1e-5, "{}", gap(&found, &expected));
-    assert!(gap(&found, &logits) > 1e-2, "tempered by a variance that matters");
+    for (lengthscale, input_norm) in [(1.0, false), (2.5, false), (1.0, true)] {
+        let settings = SngpConfig { features: 32, ridge: 0.5, mean_field_factor: 3.0, lengthscale, input_norm };
+        let store = VarStore::new(Device::Cpu);
+        let (network, _) = build(&store, vec![], 2, BaselineSlot::Sngp(settings));
+        if input_norm {
+            let part = |name: &str| store.variables()[&format!("fc1.{name}")].shallow_clone();
+            tch::no_grad(|| part("input_scale").copy_(&normal("scale", &[3])));
+            tch::no_grad(|| part("input_shift").copy_(&normal("shift", &[3])));
+        }
+        let (seen, x) = (normal("seen", &[40, 3]), normal("x", &[7, 3]));
+        let targets = Tensor::zeros([40], (Kind::Int64, Device::Cpu));
+        let curvature = Tensor::eye(2, (Kind::Double, Device::Cpu));
+        head(network.as_ref()).settle(&shown(seen.shallow_clone(), targets, curvature)).unwrap();
+        let found = network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
+        let part = |name: &str| store.variables()[&format!("fc1.{name}")].to_kind(Kind::Double).detach();
+        let phi = |x: &Tensor| {
+            let mut x = x.to_kind(Kind::Double);
+            if input_norm {
+                let centred = &x - x.mean_dim(1, true, Kind::Double);
+                let deviation = (centred.square().mean_dim(1, true, Kind::Double) + 1e-5).sqrt();
+                x = centred / deviation * part("input_scale") + part("input_shift");
+            }
+            sngp::random_features(&x, &part("random_weight"), &part("random_bias")).unwrap()
+        };
+        let unit = 3.0_f64.sqrt(); // stored is β/√n
+        let logits = phi(&x).matmul(&(part("output_weight") * unit).mt()) + part("output_bias");
+        let variance = sngp::variance(&phi(&x), &sngp::precision(&phi(&seen), 0.5).unwrap()).unwrap();
+        let expected = sngp::mean_field_logits(&logits, &variance, 3.0).unwrap();
+        assert!(gap(&found, &expected) < 1e-5, "{settings:?}: {}", gap(&found, &expected));
+        assert!(gap(&found, &logits) > 1e-2, "tempered by a variance that matters");
+        // random weights of deviation 1/(ℓ√n), of 96 numbers: within four standard errors
+        let spread = part("random_weight").square().mean(Kind::Double).sqrt().double_value(&[]) * lengthscale * unit;
+        assert!((spread - 1.0).abs() < 4.0 / (2.0 * 96.0_f64).sqrt(), "{settings:?}: {spread}");
+    }
+    let wrong = |lengthscale: f64| SngpConfig { lengthscale, ..SngpConfig::default() }.check().is_err();
+    assert!(wrong(0.0) && wrong(-1.0) && wrong(f64::NAN));
 }

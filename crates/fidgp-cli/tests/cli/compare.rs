@@ -28,6 +28,8 @@ fn methods_are_compared_once_and_the_rest_is_read() {
     assert!(said.out.contains("too few pairs"), "{said:?}"); // two seeds, and no splits
     let json = fs::read_to_string(place.0.path().join("compared/comparison.json")).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["commit"].is_string() && json["hardware"]["threads"].is_u64(), "{json}");
+    assert!(json["command"].as_str().unwrap().contains("compare"), "{json}");
     assert_eq!(json["contenders"][2]["passes"], 4);
     assert_eq!(json["contenders"][0]["relative_training"], 1.0);
     let page = fs::read_to_string(place.0.path().join("compared/report.html")).unwrap();

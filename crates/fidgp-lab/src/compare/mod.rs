@@ -19,7 +19,7 @@ use tch::Device;
 use crate::config::{self, DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::experiment::{self, CONFIG_FILE, Setting};
-use crate::record::{Examples, RESULTS_FILE, write_atomically};
+use crate::record::{Examples, Hardware, RESULTS_FILE, commit, write_atomically};
 use crate::report::Run;
 use crate::train::{Watch, checkpoint};
 
@@ -56,6 +56,13 @@ pub type Watcher<'a> = dyn FnMut(&RunConfig) -> Box<dyn Watch + Send> + 'a;
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
+    /// The commit of this program.
+    pub commit: String,
+    /// What the runs of this call were computed on.
+    pub hardware: Hardware,
+    /// The command that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Every config, in the order given.
     pub contenders: Vec<Contender>,
     /// Each of them against the first.
@@ -88,7 +95,14 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
     let contenders = summary::contenders(configs, &finished);
     let differences = difference::against_first(configs, &finished)?;
     let page = plan.out.join("report.html");
-    let comparison = Comparison { contenders, differences, page };
+    let comparison = Comparison {
+        commit: commit(),
+        hardware: crate::device::hardware(plan.device),
+        command: plan.command.clone(),
+        contenders,
+        differences,
+        page,
+    };
     let path = plan.out.join(COMPARISON_FILE);
     let json = serde_json::to_string_pretty(&comparison).map_err(|error| LabError::file(&path, &error))?;
     write_atomically(&path, (json + "\n").as_bytes())?;
