@@ -82,9 +82,6 @@ pub enum BaselineConfig {
         /// Lengthscale of the kernel, in units of √n.
         #[serde(default = "lengthscale")]
         lengthscale: f64,
-        /// Whether a layer normalisation stands before the process.
-        #[serde(default)]
-        input_norm: bool,
     },
     /// Sparse variational Gaussian processes as the last layer.
     Svgp {
@@ -219,9 +216,8 @@ impl BaselineConfig {
             Self::BatchEnsemble { members, init_sd, .. } => {
                 Some(BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members, init_sd }))
             }
-            Self::Sngp { features, ridge, mean_field_factor, lengthscale, input_norm } => {
-                let config = SngpConfig { features, ridge, mean_field_factor, lengthscale, input_norm };
-                Some(BaselineSlot::Sngp(config))
+            Self::Sngp { features, ridge, mean_field_factor, lengthscale } => {
+                Some(BaselineSlot::Sngp(SngpConfig { features, ridge, mean_field_factor, lengthscale }))
             }
             Self::Svgp { inducing_points, samples } => {
                 Some(BaselineSlot::Svgp(SvgpConfig { inducing_points, samples }))

@@ -67,8 +67,6 @@ pub fn mean_field_logits(logits: &Tensor, variance: &Tensor, factor: f64) -> Res
 
 /// Deviation of β, and so of the logits, at the start: about that of a plain layer's.
 const START_SD: f64 = 0.5;
-/// Keeps the normalisation of equal inputs finite.
-const NORM_EPSILON: f64 = 1e-5;
 /// Rows whose random features are held at once.
 const ROWS_AT_ONCE: i64 = 10_000;
 
@@ -84,13 +82,11 @@ pub struct SngpConfig {
     pub mean_field_factor: f64,
     /// Lengthscale of the kernel, in units of √n, the size of distances between n standard features.
     pub lengthscale: f64,
-    /// Whether the inputs go through a layer normalisation, so that they have a length of about √n.
-    pub input_norm: bool,
 }
 
 impl Default for SngpConfig {
     fn default() -> Self {
-        Self { features: 1024, ridge: 1.0, mean_field_factor: 20.0, lengthscale: 1.0, input_norm: false }
+        Self { features: 1024, ridge: 1.0, mean_field_factor: 20.0, lengthscale: 1.0 }
     }
 }
 
@@ -120,8 +116,6 @@ impl SngpConfig {
 pub struct SngpHead {
     name: String,
     config: SngpConfig,
-    /// Scale and shift of normalised inputs, where they are. `[n]` each
-    input_norm: Option<[Tensor; 2]>,
     /// `[n, D]`
     random_weight: Tensor,
     /// `[D]`
@@ -156,9 +150,6 @@ impl SngpHead {
         Ok(Self {
             name: name.to_owned(),
             config: *config,
-            input_norm: config
-                .input_norm
-                .then(|| [path.ones("input_scale", &[inputs]), path.zeros("input_shift", &[inputs])]),
             random_weight: path.add(
                 "random_weight",
                 normal("random_weight", &[inputs, width]) / (unit * config.lengthscale),
@@ -175,19 +166,7 @@ impl SngpHead {
     /// Trainable numbers, numbers that are only stored, and multiply-accumulates of one input.
     pub(crate) fn cost(config: &SngpConfig, [classes, inputs]: [i64; 2]) -> [i64; 3] {
         let width = config.features;
-        let norm = if config.input_norm { 2 * inputs } else { 0 };
-        [classes * (width + 1) + norm, (inputs + 1) * width + width * width, width * (inputs + classes + width)]
-    }
-}
-
-impl SngpHead {
-    /// Φ of inputs. `[N, n]` → `[N, D]`
-    fn phi(&self, inputs: &Tensor) -> fidgp::Result<Tensor> {
-        let mut features = inputs.to_kind(self.weight.kind());
-        if let Some([scale, shift]) = &self.input_norm {
-            features = features.f_layer_norm([features.size()[1]], Some(scale), Some(shift), NORM_EPSILON, false)?;
-        }
-        random_features(&features, &self.random_weight, &self.random_bias).map_err(Error::into_method)
+        [classes * (width + 1), (inputs + 1) * width + width * width, width * (inputs + classes + width)]
     }
 }
 
@@ -198,7 +177,8 @@ impl CustomWeight for SngpHead {
 
     /// Logits `Φβ + b`; in evaluation tempered by their variance, `/√(1 + λ·φᵀΛ⁻¹φ)`.
     fn forward(&self, x: &Tensor, pass: &mut Pass, _: &Apply) -> fidgp::Result<Tensor> {
-        let phi = self.phi(x)?;
+        let features = x.to_kind(self.weight.kind());
+        let phi = random_features(&features, &self.random_weight, &self.random_bias).map_err(Error::into_method)?;
         let logits = (&phi * self.unit).f_linear(&self.weight, Some(&self.bias))?;
         if pass.mode == Mode::Train {
             return Ok(logits);
@@ -216,7 +196,7 @@ impl CustomWeight for SngpHead {
             let eye = Tensor::eye(self.config.features, (Kind::Double, self.inverse_root.device()));
             let mut precision = &eye * self.config.ridge;
             for part in shown.inputs.split(ROWS_AT_ONCE, 0) {
-                let phi = self.phi(&part)?;
+                let phi = random_features(&part, &self.random_weight, &self.random_bias).map_err(Error::into_method)?;
                 precision += phi.mt().matmul(&phi).to_kind(Kind::Double);
             }
             let named = Named::one(format!("{}.precision", self.name), &precision);
