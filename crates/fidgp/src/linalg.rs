@@ -109,12 +109,12 @@ fn together(stacks: &[&Tensor], work: impl Fn(&Tensor, &[usize]) -> Result<Tenso
             if double { filled.to_kind(Kind::Double) } else { filled }
         };
         let result = work(&Tensor::f_cat(&members.iter().map(fill).collect::<Vec<_>>(), 0)?, &members)?;
-        let mut start = 0;
-        for index in members {
-            let (count, n, _) = stacks[index].size3()?;
-            let part = result.narrow(0, start, count).narrow(1, 0, n).narrow(2, 0, n);
-            results[index] = Some(part.to_kind(stacks[index].kind()));
-            start += count;
+        // one split, and no narrowing where nothing was filled up: a slice's gradient is a whole stack of zeros around it
+        let counts: Vec<_> = members.iter().map(|&index| stacks[index].size()[0]).collect();
+        for (index, part) in members.into_iter().zip(result.f_split_with_sizes(counts, 0)?) {
+            let n = stacks[index].size()[1];
+            let own = if n == size { part } else { part.narrow(1, 0, n).narrow(2, 0, n) };
+            results[index] = Some(own.to_kind(stacks[index].kind()));
         }
     }
     Ok(results.into_iter().flatten().collect())

@@ -255,20 +255,19 @@ pub fn factors(
     let inverse = linalg::inverse_lower(&l.iter().collect::<Vec<_>>())?;
     let mut all: Vec<Option<SideFactors>> = sides.iter().map(|_| None).collect();
     for (place, batch) in batches.iter().enumerate() {
-        let mut start = 0;
+        // split in one go: the gradients of slices would each be a whole batch of zeros around them
+        let lengths: Vec<_> = batch.members.iter().map(|&index| sides[index].z.size()[0]).collect();
+        let split = |tensor: &Tensor| tensor.f_split_with_sizes(&lengths, 0).map(Vec::into_iter);
+        let (mut l, mut inverse, mut d) = (split(&l[place])?, split(&inverse[place])?, split(&batch.d)?);
+        let mut gram_chol = gram_chol.get(place).map(split).transpose()?;
         for &index in &batch.members {
             let z = &sides[index].z;
-            let length = z.size()[0];
-            let part = |tensor: &Tensor| tensor.narrow(0, start, length).to_kind(z.kind());
-            let l_inverse = part(&inverse[place]);
-            all[index] = Some(SideFactors {
-                l: part(&l[place]),
-                a: l_inverse.matmul(z),
-                l_inverse,
-                d: part(&batch.d),
-                gram_chol: gram_chol.get(place).map(part),
-            });
-            start += length;
+            let next = |parts: &mut std::vec::IntoIter<Tensor>| parts.next().map(|part| part.to_kind(z.kind()));
+            let Some(((l, l_inverse), d)) = next(&mut l).zip(next(&mut inverse)).zip(next(&mut d)) else {
+                unreachable!("as many parts as lengths")
+            };
+            let a = l_inverse.matmul(z);
+            all[index] = Some(SideFactors { l, a, l_inverse, d, gram_chol: gram_chol.as_mut().and_then(next) });
         }
     }
     let mut all = all.into_iter().flatten();

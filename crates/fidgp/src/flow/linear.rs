@@ -171,7 +171,8 @@ pub(super) fn scale_and_shift(outputs: &Tensor) -> (Tensor, Tensor) {
 /// Splits interleaved outputs into a and t, shapes as in [`scale_and_shift`].
 pub(super) fn unconstrained(outputs: &Tensor) -> (Tensor, Tensor) {
     let pairs = outputs.unflatten(-1, [-1_i64, 2].as_slice());
-    (pairs.select(-1, 0), pairs.select(-1, 1))
+    let Ok(parts) = <[Tensor; 2]>::try_from(pairs.unbind(-1)) else { unreachable!("the last axis has two") };
+    parts.into()
 }
 
 /// softplus(a) + 10⁻³
