@@ -59,9 +59,13 @@ impl Named {
 /// # Errors
 /// [`Error::Cholesky`] names the matrix that resists every jitter, [`Error::NonFinite`] the one that holds NaN.
 pub fn cholesky(stacks: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
+    cholesky_in(Calls::on_device_of(stacks.iter().map(|stack| &stack.values)), stacks, jitter, check)
+}
+
+fn cholesky_in(calls: Calls, stacks: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
     stacks.iter().try_for_each(check_square)?;
     let jittered: Vec<_> = stacks.iter().map(|stack| with_jitter(&stack.values, jitter.relative)).collect();
-    together(&jittered.iter().collect::<Vec<_>>(), |joined, members| {
+    together(calls, &jittered.iter().collect::<Vec<_>>(), |joined, members| {
         let (lower, info) = joined.f_linalg_cholesky_ex(false, false)?;
         let failed = failures(&info, check)?;
         if failed.is_empty() {
@@ -84,26 +88,49 @@ pub fn cholesky(stacks: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Te
 /// # Shapes
 /// `[L, n, n]` → `[L, n, n]` for each stack
 pub fn inverse_lower(stacks: &[&Tensor]) -> Result<Vec<Tensor>> {
-    together(stacks, |joined, _| {
+    inverse_lower_in(Calls::on_device_of(stacks.iter().copied()), stacks)
+}
+
+fn inverse_lower_in(calls: Calls, stacks: &[&Tensor]) -> Result<Vec<Tensor>> {
+    together(calls, stacks, |joined, _| {
         let eye = Tensor::eye(joined.size()[1], (joined.kind(), joined.device()));
         Ok(solve_lower(joined, &eye.expand_as(joined)))
     })
 }
 
+/// How many calls factorise many stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calls {
+    /// One for each size and kind.
+    BySize,
+    /// A single one: in f64, smaller matrices filled up with the identity, which changes nothing.
+    One,
+}
+
+impl Calls {
+    /// On CUDA a call takes about as long for a hundred matrices as for one.
+    fn on_device_of<'a>(mut stacks: impl Iterator<Item = &'a Tensor>) -> Self {
+        if stacks.next().is_some_and(|stack| stack.device().is_cuda()) { Self::One } else { Self::BySize }
+    }
+}
+
 /// Lets `work` factorise many stacks in few calls, and takes the results apart again. `work` is told which are in a call.
-///
-/// On the CPU there is one call for each size and kind. On CUDA, where a call takes about as long for a hundred matrices
-/// as for one, there is a single one: in f64, smaller matrices filled up with the identity, which changes nothing.
-fn together(stacks: &[&Tensor], work: impl Fn(&Tensor, &[usize]) -> Result<Tensor>) -> Result<Vec<Tensor>> {
-    let on_cuda = stacks.first().is_some_and(|stack| stack.device().is_cuda());
+fn together(
+    calls: Calls,
+    stacks: &[&Tensor],
+    work: impl Fn(&Tensor, &[usize]) -> Result<Tensor>,
+) -> Result<Vec<Tensor>> {
     let largest = stacks.iter().map(|stack| stack.size()[1]).max().unwrap_or(0);
-    let mut calls: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
     for (index, stack) in stacks.iter().enumerate() {
-        let call = if on_cuda { (largest, true) } else { (stack.size()[1], stack.kind() == Kind::Double) };
-        calls.entry(call).or_default().push(index);
+        let group = match calls {
+            Calls::BySize => (stack.size()[1], stack.kind() == Kind::Double),
+            Calls::One => (largest, true),
+        };
+        groups.entry(group).or_default().push(index);
     }
     let mut results: Vec<Option<Tensor>> = stacks.iter().map(|_| None).collect();
-    for ((size, double), members) in calls {
+    for ((size, double), members) in groups {
         let fill = |&index: &usize| {
             let filled = pad(stacks[index], size);
             if double { filled.to_kind(Kind::Double) } else { filled }
@@ -243,14 +270,38 @@ mod tests {
         assert_eq!(factors[1].isfinite().all().int64_value(&[]), 1);
     }
 
+    /// The calls that CUDA makes, here on a CPU: the same factors, inverses and gradients.
     #[test]
-    fn a_filled_up_matrix_has_the_factor_and_the_inverse_of_the_matrix() {
-        let a = spd(3, 4).unsqueeze(0);
-        let filled = pad(&a, 5).linalg_cholesky(false);
-        let part = |t: &Tensor| t.narrow(1, 0, 3).narrow(2, 0, 3);
-        assert!((part(&filled) - a.linalg_cholesky(false)).abs().max().double_value(&[]) < 1e-14);
-        let inverse = a.linalg_cholesky(false).inverse();
-        assert!((part(&filled.inverse()) - inverse).abs().max().double_value(&[]) < 1e-13);
+    fn one_call_for_all_is_the_same_as_one_for_each_size() {
+        let sizes = [(3, 1), (2, 2), (3, 2), (5, 1)];
+        let computed = |calls: Calls| {
+            let leaf = |(place, &(n, count)): (usize, &(i64, u64))| {
+                let matrices: Vec<_> = (0..count).map(|i| spd(n, 10 * place as u64 + i)).collect();
+                Tensor::stack(&matrices, 0).set_requires_grad(true)
+            };
+            let leaves: Vec<_> = sizes.iter().enumerate().map(leaf).collect();
+            let named = |leaf: &Tensor| Named {
+                names: vec!["m".to_owned(); leaf.size()[0] as usize],
+                values: leaf.shallow_clone(),
+            };
+            let stacks: Vec<_> = leaves.iter().map(named).collect();
+            let lower = cholesky_in(calls, &stacks, Jitter::FIDGP, Check::Now).unwrap();
+            let inverse = inverse_lower_in(calls, &lower.iter().collect::<Vec<_>>()).unwrap();
+            // the second factor is left out of the loss: its gradient comes by its inverse alone
+            let weighed = |(place, tensor): (usize, &Tensor)| {
+                let weights = Key::new(7).at(place as u64).normal(&tensor.size(), Kind::Double, Device::Cpu);
+                (tensor * weights).sum(Kind::Double)
+            };
+            let used = lower.iter().enumerate().filter(|(place, _)| *place != 1);
+            let loss: Tensor = used.map(weighed).chain(inverse.iter().enumerate().map(weighed)).sum();
+            loss.backward();
+            let found = lower.iter().chain(&inverse).map(Tensor::detach);
+            found.chain(leaves.iter().map(Tensor::grad)).collect::<Vec<_>>()
+        };
+        for (one, by_size) in computed(Calls::One).iter().zip(computed(Calls::BySize)) {
+            assert_eq!(one.size(), by_size.size());
+            assert!((one - by_size).abs().max().double_value(&[]) < 1e-12);
+        }
     }
 
     #[test]
