@@ -7,7 +7,7 @@ use fidgp_data::split;
 use fidgp_lab::Result;
 use fidgp_lab::ood::controls::{Control, halves, scored_again};
 use fidgp_lab::ood::sets::{PixelSet, duplicates, mixed, noise, pixel_moments};
-use fidgp_lab::ood::statistics::{Basis, signature};
+use fidgp_lab::ood::statistics::{Basis, signature, weights_sha256};
 use fidgp_lab::ood::{Columns, ModelObserver, Observe, OneU, Statistics};
 use fidgp_lab::predict::Predictor;
 use fidgp_metrics::OodScores;
@@ -156,7 +156,7 @@ fn statistics_are_kept_while_the_weights_stay() {
     let store = tch::nn::VarStore::new(Device::Cpu);
     let mut weight = store.root().var("weight", &[3], tch::nn::Init::Const(0.5));
     let basis = |seed| Basis { id: "made", images: 5, seed, batch: 2, u: "mean".into(), draws: 0, gradients: true };
-    let sign = |seed| signature(&store, &basis(seed)).unwrap();
+    let sign = |seed| signature(&weights_sha256(&store).unwrap(), &basis(seed));
     let (first, other) = (sign(1), sign(2));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ood-statistics.safetensors");

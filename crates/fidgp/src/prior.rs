@@ -257,17 +257,19 @@ pub fn factors(
     for (place, batch) in batches.iter().enumerate() {
         // split in one go: the gradients of slices would each be a whole batch of zeros around them
         let lengths: Vec<_> = batch.members.iter().map(|&index| sides[index].z.size()[0]).collect();
-        let split = |tensor: &Tensor| tensor.f_split_with_sizes(&lengths, 0).map(Vec::into_iter);
-        let (mut l, mut inverse, mut d) = (split(&l[place])?, split(&inverse[place])?, split(&batch.d)?);
-        let mut gram_chol = gram_chol.get(place).map(split).transpose()?;
-        for &index in &batch.members {
+        let split = |tensor: &Tensor| tensor.f_split_with_sizes(&lengths, 0);
+        let (l, inverse, d) = (split(&l[place])?, split(&inverse[place])?, split(&batch.d)?);
+        let gram_chol = gram_chol.get(place).map(split).transpose()?;
+        for (part, &index) in batch.members.iter().enumerate() {
             let z = &sides[index].z;
-            let next = |parts: &mut std::vec::IntoIter<Tensor>| parts.next().map(|part| part.to_kind(z.kind()));
-            let Some(((l, l_inverse), d)) = next(&mut l).zip(next(&mut inverse)).zip(next(&mut d)) else {
-                unreachable!("as many parts as lengths")
-            };
-            let a = l_inverse.matmul(z);
-            all[index] = Some(SideFactors { l, a, l_inverse, d, gram_chol: gram_chol.as_mut().and_then(next) });
+            let l_inverse = inverse[part].to_kind(z.kind());
+            all[index] = Some(SideFactors {
+                l: l[part].to_kind(z.kind()),
+                a: l_inverse.matmul(z),
+                l_inverse,
+                d: d[part].to_kind(z.kind()),
+                gram_chol: gram_chol.as_ref().map(|parts| parts[part].to_kind(z.kind())),
+            });
         }
     }
     let mut all = all.into_iter().flatten();

@@ -17,7 +17,7 @@ use super::protocol;
 use super::scorer::Columns;
 use super::sets::{self, Cut, MIXED, NOISE, PixelSet};
 use super::spectral;
-use super::statistics::{Basis, Kept, signature};
+use super::statistics::{Basis, Kept, signature, weights_sha256};
 use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::config::DataConfig;
 use crate::error::{LabError, Result};
@@ -167,7 +167,8 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
         return Err(LabError::config("--paper-protocol", why));
     }
     let fit = some_of(&train, settings.fit, settings.seed);
-    let kept = kept(predictor, &id_name, fit.labels.len(), settings)?;
+    let weights = weights_sha256(&predictor.model.store)?;
+    let kept = kept(&weights, &id_name, fit.labels.len(), settings);
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
     let pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
     let pixels = |most: usize| {
@@ -186,6 +187,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
         device: predictor.model.store.device(),
     };
     let mut bench = compare(&pipeline, compared, settings, started, say)?;
+    bench.document.weights_sha256 = Some(weights);
     let (id, batch) = (&beside_id, settings.batch);
     bench.document.spectral = spectral::measure(predictor, &observer, (&fit.pixels, id), &beside_sets, batch)?;
     let part = id.narrow(0, 0, id.size()[0].min(batch as i64));
@@ -200,11 +202,11 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
 }
 
 /// Where statistics are kept, and what they must agree on.
-fn kept(predictor: &Predictor, id: &str, images: usize, settings: &Settings) -> Result<Option<Kept>> {
-    let Some(path) = settings.more.statistics.clone() else { return Ok(None) };
+fn kept(weights_sha256: &str, id: &str, images: usize, settings: &Settings) -> Option<Kept> {
+    let path = settings.more.statistics.clone()?;
     let (u, seed, batch) = (settings.u.to_string(), settings.seed, settings.batch);
     let basis = Basis { id, images, seed, batch, u, draws: settings.draws, gradients: settings.gradients };
-    Ok(Some(Kept { path, signature: signature(&predictor.model.store, &basis)? }))
+    Some(Kept { path, signature: signature(weights_sha256, &basis) })
 }
 
 /// Scores the ID set, runs the controls, chooses, and only then scores what is reported.
@@ -265,6 +267,7 @@ pub(super) fn compare(
     let document = OodDocument {
         schema: OOD_SCHEMA,
         model: settings.model.clone(),
+        weights_sha256: None,
         method,
         id: id.name,
         id_images: shown.len(),

@@ -111,13 +111,12 @@ impl Statistics {
     }
 }
 
-/// SHA-256 of all weights, buffers and the basis, as 32 numbers: other weights have other statistics.
+/// SHA-256 of all weights and buffers under their names, in hex.
 ///
 /// # Errors
 /// When a tensor cannot be read.
-pub fn signature(store: &VarStore, basis: &Basis) -> Result<Tensor> {
+pub fn weights_sha256(store: &VarStore) -> Result<String> {
     let mut hasher = Sha256::new();
-    hasher.update(format!("{VERSION} {}", serde_json::json!(basis)));
     for (name, tensor) in checkpoint::variables(store) {
         hasher.update(format!("{name} {:?}", tensor.size()));
         let values = Vec::<f64>::try_from(tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double).reshape([-1]))?;
@@ -125,8 +124,13 @@ pub fn signature(store: &VarStore, basis: &Basis) -> Result<Tensor> {
             hasher.update(value.to_le_bytes());
         }
     }
-    let bytes: Vec<i64> = hasher.finalize().iter().map(|&byte| i64::from(byte)).collect();
-    Ok(Tensor::from_slice(&bytes))
+    Ok(format!("{:x}", hasher.finalize()))
+}
+
+/// SHA-256 of the weights' own and of the basis, as 32 numbers: other weights have other statistics.
+pub fn signature(weights_sha256: &str, basis: &Basis) -> Tensor {
+    let digest = Sha256::digest(format!("{VERSION} {weights_sha256} {}", serde_json::json!(basis)));
+    Tensor::from_slice(&digest.iter().map(|&byte| i64::from(byte)).collect::<Vec<_>>())
 }
 
 /// Where statistics are kept, and under which signature.

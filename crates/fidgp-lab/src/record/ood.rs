@@ -20,6 +20,8 @@ pub struct OodDocument {
     pub schema: &'static str,
     /// The model.
     pub model: String,
+    /// SHA-256 of its weights and buffers, however they are stored; none for arrays.
+    pub weights_sha256: Option<String>,
     /// Its method.
     pub method: String,
     /// The ID set.
