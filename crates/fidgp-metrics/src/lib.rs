@@ -61,5 +61,5 @@ pub use ranking::OodScores;
 pub use regression::{GaussianForecast, mae, rmse};
 pub use roc::RocPoint;
 pub use selective::{RiskCoverage, RiskPoint};
-pub use summary::{PairedDifference, mean, median, paired_difference, sample_sd, standard_error};
+pub use summary::{IntervalRule, PairedDifference, mean, median, paired_difference, sample_sd, standard_error};
 pub use uncertainty::{DrawProbs, EntropySplit, VarianceSplit, total_variance};

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{
     bootstrap::{Bootstrap, Interval, quantile, resample},
@@ -48,16 +49,34 @@ pub fn median(values: &[f64]) -> Result<f64> {
     Ok(quantile(&sorted, 0.5))
 }
 
-/// Mean of `a − b` over matched repetitions, with its bootstrap interval.
+/// Pairs from which on an interval is the bootstrap's; of fewer, its percentiles are too narrow.
+pub const BOOTSTRAP_PAIRS: usize = 30;
+
+/// How an interval of a mean difference was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IntervalRule {
+    /// `mean ± t·sd/√n`, Student's t of n − 1 degrees: for few pairs, exact where differences are normal.
+    StudentT,
+    /// Percentiles over resampled pairs: for many.
+    Bootstrap,
+}
+
+/// Mean of `a − b` over matched repetitions, with an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PairedDifference {
     /// Mean difference `(1/n) Σ (a_i − b_i)`.
     pub mean: f64,
-    /// Percentile interval; the pairs are resampled.
+    /// Where the mean of further pairs is expected.
     pub interval: Interval,
+    /// How it was found.
+    pub rule: IntervalRule,
 }
 
-/// Compares two methods on the same seeds, splits or inputs.
+/// Compares two methods on the same seeds, splits or inputs: by Student's t below [`BOOTSTRAP_PAIRS`], else by the bootstrap.
+///
+/// # Errors
+/// When there are fewer than two pairs, the lengths differ or a number is not finite.
 ///
 /// ```
 /// use fidgp_metrics::{Bootstrap, paired_difference};
@@ -69,9 +88,24 @@ pub struct PairedDifference {
 pub fn paired_difference(a: &[f64], b: &[f64], settings: &Bootstrap) -> Result<PairedDifference> {
     check::pair(("a", a), ("b", b))?;
     let gaps: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let mean = plain_mean(&gaps);
+    if gaps.len() < BOOTSTRAP_PAIRS {
+        let half = central_t(settings.level, gaps.len())? * standard_error(&gaps)?;
+        let interval = Interval { lo: mean - half, hi: mean + half, level: settings.level };
+        return Ok(PairedDifference { mean, interval, rule: IntervalRule::StudentT });
+    }
     let of_resample = |indices: Vec<usize>| indices.iter().map(|&i| gaps[i]).sum::<f64>() / gaps.len() as f64;
     let interval = settings.interval(|rng| of_resample(resample(rng, gaps.len())))?;
-    Ok(PairedDifference { mean: plain_mean(&gaps), interval })
+    Ok(PairedDifference { mean, interval, rule: IntervalRule::Bootstrap })
+}
+
+/// Half width, in standard errors, of the interval of a mean of `n` values: `t` with `P(|T| > t) = 1 − level`, T of n − 1
+/// degrees of freedom.
+fn central_t(level: f64, n: usize) -> Result<f64> {
+    check::level(level)?;
+    let too_few = MetricError::TooFew { what: "pairs", need: 2, got: n };
+    let student = StudentsT::new(0.0, 1.0, n.saturating_sub(1) as f64).map_err(|_| too_few)?;
+    Ok(student.inverse_cdf(0.5 + level / 2.0))
 }
 
 fn plain_mean(values: &[f64]) -> f64 {

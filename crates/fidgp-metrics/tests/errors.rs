@@ -54,6 +54,8 @@ fn the_rest_refuses_too() {
     assert!(mean(&[]).is_err());
     assert_eq!(sample_sd(&[1.0]).unwrap_err(), MetricError::TooFew { what: "values", need: 2, got: 1 });
     assert!(paired_difference(&[1.0], &[1.0, 2.0], &Bootstrap::seeded(0)).is_err());
+    let one = paired_difference(&[1.0], &[2.0], &Bootstrap::seeded(0)).unwrap_err();
+    assert_eq!(one, MetricError::TooFew { what: "pairs", need: 2, got: 1 });
     assert_eq!(ReliabilityTable::with_bins(0).unwrap_err(), MetricError::Zero { what: "bins" });
 }
 

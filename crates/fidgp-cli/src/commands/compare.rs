@@ -101,14 +101,18 @@ fn table(comparison: &Comparison) -> String {
         let _ = writeln!(text, "{:<width$}  AUROC % on {set}: {}", one.name, said.join(", "));
     }
     if let Some(first) = comparison.differences.first() {
-        let _ = writeln!(text, "\nagainst {}, 95 % bootstrap interval over pairs:", first.reference);
+        let _ = writeln!(
+            text,
+            "\nagainst {}, 95 % intervals over splits or test examples (chance of the data) and over seeds (chance of the training):",
+            first.reference
+        );
     }
     for one in &comparison.differences {
         let interval =
             one.interval.map_or(String::new(), |interval| format!(" [{:+.4}, {:+.4}]", interval.lo, interval.hi));
-        let (name, metric, pairs) = (&one.name, &one.metric, one.pairs);
+        let (name, metric, pairs, units) = (&one.name, &one.metric, one.pairs, one.units.word());
         let _ =
-            writeln!(text, "{name:<width$}  {metric:<9} {:+.4}{interval}  {pairs} pairs: {}", one.mean, verdict(one));
+            writeln!(text, "{name:<width$}  {metric:<9} {:+.4}{interval}  {pairs} {units}: {}", one.mean, verdict(one));
     }
     text
 }

@@ -41,6 +41,52 @@ fn methods_are_compared_once_and_the_rest_is_read() {
     assert_eq!(runs(), before);
 }
 
+/// Two configs that differ in their seeds alone run under those of the first, and do not differ.
+#[test]
+fn configs_run_under_the_same_seeds() {
+    let place = Place::new();
+    let config =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/regression-left.toml")).unwrap();
+    let (first, second) = (config.replace("seed = ", "seed = 1"), config.replace("seed = ", "seed = 9"));
+    fs::write(place.0.path().join("first.toml"), first.replace("regression-left", "first")).unwrap();
+    fs::write(place.0.path().join("second.toml"), second.replace("regression-left", "second")).unwrap();
+    let mut words =
+        vec!["compare", "first.toml", "second.toml", "--device", "cpu", "--seeds", "3", "--out", "compared"];
+    let changes = TINY.iter().filter(|change| !change.starts_with("inducing."));
+    words.extend(changes.flat_map(|change| ["--set", change]));
+    words.extend(["--set", "method=deterministic"]);
+    let said = place.fidgp(&words).ends(0);
+    let document = crate::json(&place.0.path().join("compared/comparison.json"));
+    assert_eq!(document["schema"], "fidgp-comparison/1");
+    assert_eq!(document["contenders"][0]["seeds"], document["contenders"][1]["seeds"], "{document}");
+    assert_eq!(document["settings"], serde_json::json!([]), "only name and seed differ");
+    for difference in document["differences"].as_array().unwrap() {
+        assert_eq!((&difference["units"], &difference["rule"]), (&"seeds".into(), &"student-t".into()), "{difference}");
+        assert_eq!(difference["mean"].as_f64(), Some(0.0), "the same network under the same seed: {difference}");
+    }
+    assert!(said.out.contains("3 seeds: no difference shown"), "{}", said.out);
+}
+
+#[test]
+fn settings_that_differ_are_shown() {
+    let place = Place::new();
+    let config =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/regression-left.toml")).unwrap();
+    let other = config.replace("regression-left", "other").replace("batch_size = ", "batch_size = 1");
+    fs::write(place.0.path().join("one.toml"), config.replace("regression-left", "one")).unwrap();
+    fs::write(place.0.path().join("other.toml"), other).unwrap();
+    let mut words = vec!["compare", "one.toml", "other.toml", "--device", "cpu", "--out", "compared"];
+    let changes = TINY.iter().filter(|change| !change.starts_with("inducing."));
+    words.extend(changes.flat_map(|change| ["--set", change]));
+    words.extend(["--set", "method=deterministic", "--seeds", "1"]);
+    place.fidgp(&words).ends(0);
+    let document = crate::json(&place.0.path().join("compared/comparison.json"));
+    assert_eq!(document["settings"].as_array().unwrap().len(), 1, "{}", document["settings"]);
+    assert_eq!(document["settings"][0]["key"], "train.batch_size");
+    let page = fs::read_to_string(place.0.path().join("compared/report.html")).unwrap();
+    assert!(page.contains("Settings that differ") && page.contains("train.batch_size"));
+}
+
 #[test]
 fn what_cannot_be_compared_is_said() {
     let place = Place::new();
@@ -85,6 +131,9 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
         let scores = &contender["ood"]["cifar100-pictures"];
         assert!((0.0..=1.0).contains(&scores["msp"]["mean"].as_f64().unwrap()), "{contender}");
         assert_eq!(scores["mutual-information"].is_object(), has_doubt, "{contender}");
+    }
+    for difference in document["differences"].as_array().unwrap() {
+        assert_eq!(difference["units"], "examples", "one seed is no pair: {difference}");
     }
     let page = fs::read_to_string(place.0.path().join("compared/report.html")).unwrap();
     assert!(page.contains("Out of distribution") && page.contains("cifar100-pictures: energy"));

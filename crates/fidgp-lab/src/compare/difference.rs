@@ -1,6 +1,6 @@
-//! Whether two configs differ by more than chance, on the same splits, examples or seeds.
+//! Whether two configs differ by more than chance: on other data (splits or test examples), and under other seeds.
 
-use fidgp_metrics::{Bootstrap, Interval, names, paired_difference};
+use fidgp_metrics::{Bootstrap, Interval, IntervalRule, names, paired_difference};
 use serde::Serialize;
 
 use super::Finished;
@@ -9,15 +9,16 @@ use crate::error::Result;
 use crate::record::SplitMetrics;
 
 /// Fewer pairs than this say nothing about chance.
-const LEAST_PAIRS: usize = 5;
+const LEAST_PAIRS: usize = 3;
 /// Resamples of the pairs.
 const RESAMPLES: usize = 2000;
 /// What is compared, where both configs have it.
-const COMPARED: [&str; 7] = [
+const COMPARED: [&str; 8] = [
     names::CLS_ACC,
     names::CLS_NLL,
     names::SEG_PIXEL_ACC,
     names::SEG_NLL,
+    names::CAL_ECE,
     names::REG_RMSE,
     names::REG_NLL,
     names::REG_CRPS,
@@ -31,8 +32,19 @@ pub enum Units {
     Splits,
     /// A test example, its loss averaged over seeds: chance is that of the test set, not of the training.
     Examples,
-    /// A seed.
+    /// A seed, its metric over all test data: chance is that of the training.
     Seeds,
+}
+
+impl Units {
+    /// In the plural.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Splits => "splits",
+            Self::Examples => "test examples",
+            Self::Seeds => "seeds",
+        }
+    }
 }
 
 /// The mean of a metric less that of the first config, over pairs.
@@ -46,8 +58,10 @@ pub struct Difference {
     pub metric: String,
     /// Own mean less the reference's.
     pub mean: f64,
-    /// 95 % bootstrap interval over the pairs; none where there are too few.
+    /// 95 % interval over the pairs; none where there are too few.
     pub interval: Option<Interval>,
+    /// How it was found; none without one.
+    pub rule: Option<IntervalRule>,
     /// Number of pairs.
     pub pairs: usize,
     /// What they are.
@@ -67,18 +81,20 @@ pub(super) fn against_first(configs: &[RunConfig], finished: &[Vec<Finished>]) -
     let Some((reference, others)) = finished.split_first() else { return Ok(all) };
     for (config, runs) in configs[1..].iter().zip(others) {
         for metric in COMPARED {
-            let Some((a, b, units)) = pairs(runs, reference, metric) else { continue };
-            let settings = Bootstrap { resamples: RESAMPLES, ..Bootstrap::seeded(0) };
-            let difference = paired_difference(&a, &b, &settings)?;
-            all.push(Difference {
-                name: config.name.clone(),
-                reference: configs[0].name.clone(),
-                metric: metric.to_owned(),
-                mean: difference.mean,
-                interval: (a.len() >= LEAST_PAIRS).then_some(difference.interval),
-                pairs: a.len(),
-                units,
-            });
+            for (a, b, units) in pairs(runs, reference, metric) {
+                let settings = Bootstrap { resamples: RESAMPLES, ..Bootstrap::seeded(0) };
+                let found = (a.len() >= LEAST_PAIRS).then(|| paired_difference(&a, &b, &settings)).transpose()?;
+                all.push(Difference {
+                    name: config.name.clone(),
+                    reference: configs[0].name.clone(),
+                    metric: metric.to_owned(),
+                    mean: a.iter().zip(&b).map(|(a, b)| a - b).sum::<f64>() / a.len() as f64,
+                    interval: found.map(|found| found.interval),
+                    rule: found.map(|found| found.rule),
+                    pairs: a.len(),
+                    units,
+                });
+            }
         }
     }
     Ok(all)
@@ -87,13 +103,15 @@ pub(super) fn against_first(configs: &[RunConfig], finished: &[Vec<Finished>]) -
 /// A metric of all units of some kind, in order; none where a run does not have them.
 type Values = fn(&[Finished], &str) -> Option<Vec<f64>>;
 
-/// Matched values of both, by the finest unit that both have.
-fn pairs(runs: &[Finished], reference: &[Finished], metric: &str) -> Option<(Vec<f64>, Vec<f64>, Units)> {
+/// Matched values of both by each unit that both have; a single seed is none.
+fn pairs(runs: &[Finished], reference: &[Finished], metric: &str) -> Vec<(Vec<f64>, Vec<f64>, Units)> {
     let by: [(Values, Units); 3] = [(by_split, Units::Splits), (by_example, Units::Examples), (by_seed, Units::Seeds)];
-    by.into_iter().find_map(|(values, units)| {
+    let matched = |(values, units): (Values, Units)| {
         let (a, b) = (values(runs, metric)?, values(reference, metric)?);
-        (a.len() == b.len() && !a.is_empty()).then_some((a, b, units))
-    })
+        let least = if units == Units::Seeds { 2 } else { 1 };
+        (a.len() == b.len() && a.len() >= least).then_some((a, b, units))
+    };
+    by.into_iter().filter_map(matched).collect()
 }
 
 fn by_split(runs: &[Finished], metric: &str) -> Option<Vec<f64>> {

@@ -3,11 +3,13 @@
 mod difference;
 mod ood;
 mod page;
+mod settings;
 mod summary;
 
 pub use difference::{Difference, Units};
 pub use ood::Aurocs;
 pub use page::verdict;
+pub use settings::Differing;
 pub use summary::{Contender, Spread};
 
 use std::path::{Path, PathBuf};
@@ -34,7 +36,7 @@ pub struct Plan<'a> {
     pub data_root: PathBuf,
     /// The folder it writes to: `<name>/seed-<n>/` for each run, and the page.
     pub out: PathBuf,
-    /// Runs of each config, with seeds that count up from its own.
+    /// Runs of each config, all under the same seeds, which count up from that of the first.
     pub seeds: u64,
     /// Which splits of a data set that has several; all when empty.
     pub splits: Vec<usize>,
@@ -56,15 +58,19 @@ pub type Watcher<'a> = dyn FnMut(&RunConfig) -> Box<dyn Watch + Send> + 'a;
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
+    /// Version of this layout.
+    pub schema: &'static str,
     /// The commit of this program.
     pub commit: String,
-    /// What the runs of this call were computed on.
+    /// Where this call ran; runs that were finished before have their own in `results.json`.
     pub hardware: Hardware,
     /// The command that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Every config, in the order given.
     pub contenders: Vec<Contender>,
+    /// Settings that some of them share and have other values of.
+    pub settings: Vec<Differing>,
     /// Each of them against the first.
     pub differences: Vec<Difference>,
     /// The page.
@@ -87,8 +93,9 @@ struct Finished {
 pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<Comparison> {
     check(configs, plan)?;
     let mut finished = Vec::new();
+    let first = configs.first().map_or(0, |config| config.seed);
     for config in configs {
-        let seeds = (0..plan.seeds).map(|offset| config.seed + offset);
+        let seeds = (0..plan.seeds).map(|offset| first + offset);
         let runs = seeds.map(|seed| one(&RunConfig { seed, ..config.clone() }, plan, watcher));
         finished.push(runs.collect::<Result<Vec<_>>>()?);
     }
@@ -96,6 +103,8 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
     let differences = difference::against_first(configs, &finished)?;
     let page = plan.out.join("report.html");
     let comparison = Comparison {
+        schema: "fidgp-comparison/1",
+        settings: settings::differing(configs)?,
         commit: commit(),
         hardware: crate::device::hardware(plan.device),
         command: plan.command.clone(),

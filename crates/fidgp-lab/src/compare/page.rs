@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fidgp_metrics::names;
 
-use super::{Comparison, Contender, Difference, Finished, Spread, Units};
+use super::{Comparison, Contender, Difference, Differing, Finished, Spread};
 use crate::error::Result;
 use crate::report::html::{tag, tags};
 use crate::report::svg::escape;
@@ -18,6 +18,9 @@ pub(super) fn write(comparison: &Comparison, finished: &[Vec<Finished>]) -> Resu
     sections.extend(ood(&comparison.contenders));
     if !comparison.differences.is_empty() {
         sections.push(significance(&comparison.differences));
+    }
+    if !comparison.settings.is_empty() {
+        sections.push(settings(comparison));
     }
     let figures = pareto(&comparison.contenders);
     if !figures.is_empty() {
@@ -106,17 +109,12 @@ fn significance(differences: &[Difference]) -> Section {
         let interval = difference.interval.map_or("–".to_owned(), |interval| {
             format!("{} … {}", format::plain(interval.lo), format::plain(interval.hi))
         });
-        let units = match difference.units {
-            Units::Splits => "splits",
-            Units::Examples => "test examples",
-            Units::Seeds => "seeds",
-        };
         vec![
             difference.name.clone(),
             difference.metric.clone(),
             format::plain(difference.mean),
             interval,
-            format!("{} {units}", difference.pairs),
+            format!("{} {}", difference.pairs, difference.units.word()),
             verdict(difference).to_owned(),
         ]
     });
@@ -125,11 +123,29 @@ fn significance(differences: &[Difference]) -> Section {
     Section {
         id: "differences".to_owned(),
         heading: format!("Differences from {reference}"),
-        lead: "Paired: the same splits or the same test examples, averaged over seeds (so that the interval is about the data, not \
-               about training again), else the same seeds. Bootstrap over the pairs, 2000 resamples; intervals are not corrected for \
-               the number of comparisons."
+        lead: "Paired. Over splits or test examples, each averaged over seeds, chance is that of the data: another test set. Over \
+               seeds it is that of the training: the same once more. Believe a difference that both show. Intervals are Student's t \
+               below 30 pairs, from there a bootstrap of 2000 resamples; they are not corrected for the number of comparisons."
             .to_owned(),
         body: table(&head, rows),
+        figures: Vec::new(),
+    }
+}
+
+fn settings(comparison: &Comparison) -> Section {
+    let names = comparison.contenders.iter().map(|contender| contender.name.as_str());
+    let head: Vec<&str> = std::iter::once("key").chain(names).collect();
+    let row = |one: &Differing| {
+        let values = one.values.iter().map(|value| value.clone().unwrap_or("–".to_owned()));
+        std::iter::once(one.key.clone()).chain(values).collect()
+    };
+    Section {
+        id: "settings".to_owned(),
+        heading: "Settings that differ".to_owned(),
+        lead: "Keys that two or more configs have, with other values: differences that are not the method's own. A dash: the config \
+               has no such key."
+            .to_owned(),
+        body: table(&head, comparison.settings.iter().map(row)),
         figures: Vec::new(),
     }
 }

@@ -1,0 +1,47 @@
+//! In what the configs of a comparison differ.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+
+/// Names the run and its noise, and is meant to differ.
+const MEANT_TO: [&str; 3] = ["name", "method", "seed"];
+
+/// A key of the config, and what each contender has for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Differing {
+    /// Dotted, as `--set` takes it.
+    pub key: String,
+    /// As TOML, in the order of the contenders; none where one has no such key.
+    pub values: Vec<Option<String>>,
+}
+
+/// The keys that at least two configs have and do not agree on. What only one method has is no difference in protocol.
+pub(super) fn differing(configs: &[RunConfig]) -> Result<Vec<Differing>> {
+    let mut found: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
+    for (place, config) in configs.iter().enumerate() {
+        let table = Table::try_from(config).map_err(|error| LabError::config("config", error.to_string()))?;
+        for (key, value) in flat("", &table) {
+            found.entry(key).or_insert_with(|| vec![None; configs.len()])[place] = Some(value);
+        }
+    }
+    let differ = |values: &[Option<String>]| {
+        let mut known = values.iter().flatten();
+        known.next().is_some_and(|first| known.any(|value| value != first))
+    };
+    let kept = found.into_iter().filter(|(key, values)| !MEANT_TO.contains(&key.as_str()) && differ(values));
+    Ok(kept.map(|(key, values)| Differing { key, values }).collect())
+}
+
+/// All values under their dotted keys.
+fn flat(prefix: &str, table: &Table) -> Vec<(String, String)> {
+    let of = |(key, value): (&String, &Value)| match value {
+        Value::Table(inner) => flat(&format!("{prefix}{key}."), inner),
+        value => vec![(format!("{prefix}{key}"), value.to_string())],
+    };
+    table.iter().flat_map(of).collect()
+}
