@@ -249,7 +249,11 @@ fn a_prediction_computes_once_what_is_not_random() {
     let (plain, one) = macs(&["method=deterministic"]);
     assert_eq!(plain, one.macs);
     let head = one.layers.last().unwrap().macs;
-    assert_eq!(macs(&["method=laplace", "predict.draws=30"]).0, one.macs + 29 * head);
+    // a draw of Laplace turns noise of 100 classes by 32 features and a 1 by both bases
+    let turned = 100 * 100 * 33 + 100 * 33 * 33;
+    let (laplace, cost) = macs(&["method=laplace", "predict.draws=30"]);
+    assert_eq!(laplace, one.macs + 29 * head + 30 * turned);
+    assert_eq!((cost.flops_ours, cost.flops_paper), (2 * (one.macs + turned), 2 * (one.macs + turned)));
     assert_eq!(macs(&["method=mean-field", "predict.draws=4"]).0, 4 * one.macs);
     assert_eq!(macs(&["method=ensemble", "baseline.members=3"]).0, 3 * one.macs);
     let late = macs(&["method=mc-dropout", "predict.draws=2", "baseline.layers=[\"layer4.1.*\", \"fc\"]"]).0;
