@@ -218,6 +218,16 @@ fn a_sharpness_aware_step_of_length_nought_is_a_plain_step() {
 }
 
 #[test]
+fn the_usual_sharpness_is_that_of_the_data() {
+    let sharpness = |text: &str, changes: &[&str]| config(text, changes).train.sharpness;
+    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt"]), Some(0.1)); // CIFAR-100
+    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt", "data.name=cifar10"]), Some(0.05));
+    assert_eq!(sharpness(CURVE, &["method=f-sgvb-lrt"]), Some(0.05));
+    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt", "train.sharpness=0.02"]), Some(0.02));
+    assert_eq!(sharpness(IMAGES, &["method=mean-field"]), None);
+}
+
+#[test]
 fn an_ensemble_goes_on_member_by_member_and_is_measured_again() {
     let small = ["method=ensemble", "baseline.members=3", "train.epochs=4", "train.kl={}"];
     let config = config(CURVE, &small);
