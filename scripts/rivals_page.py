@@ -138,7 +138,7 @@ def costs():
         cells = [f"{counted['parameters']:,}", f"{counted['bytes'] / 1e6:.1f}", f"{counted['prediction_macs'] / 1e9:.2f}"]
         cells += [ratio(run, name, what) for what in ("train", "predict") for run in (gpu, cpu)] + [ratio(gpu, name, "bytes")]
         rows.append(f"| {label} | " + " | ".join(cells) + " |")
-    said = f"Times and memory are measured, deterministic = 1 (`scripts/bench --methods`, batch 512 on the GPU, 32 on the CPU; {median(gpu, 'deterministic', 'train'):.1f} ms and {median(cpu, 'deterministic', 'train') / 1e3:.2f} s a step); MACs are counted for one image with new draws, which a batch shares. A training step of the deep ensemble is that of all members. MC dropout draws a mask for every input of every layer: on the GPU that costs as much as its convolutions."
+    said = f"Times and memory are measured, deterministic = 1 (`scripts/bench --methods`, batch 512 on the GPU, 32 on the CPU; {median(gpu, 'deterministic', 'train'):.1f} ms and {median(cpu, 'deterministic', 'train') / 1e3:.2f} s a step); MACs are counted for one image with new draws, which a batch shares (Laplace's were recorded before its draws were counted: with them it is 0.81). A training step of the deep ensemble is that of all members. MC dropout draws a mask for every input of every layer: on the GPU that costs as much as its convolutions."
     return [*rows, "", said]
 
 

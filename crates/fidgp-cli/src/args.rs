@@ -357,7 +357,8 @@ pub struct Report {
 /// Count parameters, operations and bytes of a config, layer by layer.
 ///
 /// Nothing is trained and no data is read. FLOPs are two for each multiply-accumulate of one input and one weight draw, by
-/// the paper's order of evaluation and by ours.
+/// the paper's order of evaluation and by ours; those of a prediction are of one input with all draws or members. Of a deep
+/// ensemble the layers are those of one member, parameters and bytes those of all.
 #[derive(Debug, Args)]
 pub struct Cost {
     /// The config file

@@ -9,6 +9,7 @@ mod capture;
 pub mod compare;
 pub mod complexity;
 pub mod config;
+pub mod cost;
 pub mod device;
 pub mod error;
 pub mod evaluate;

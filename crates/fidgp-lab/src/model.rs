@@ -424,7 +424,12 @@ pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
 /// # Errors
 /// As [`cost`].
 pub fn prediction_macs(config: &RunConfig, inputs: i64) -> Result<i64> {
-    let (cost, plan) = (cost(config, Counting::Ours)?, config.layer_plan());
+    Ok(macs_of_prediction(config, &cost(config, Counting::Ours)?, inputs))
+}
+
+/// The same for a config whose [`cost`] is known.
+pub(crate) fn macs_of_prediction(config: &RunConfig, cost: &Cost, inputs: i64) -> i64 {
+    let plan = config.layer_plan();
     let own = |kind: LayerKind, name: &str| plan.baseline_for(name, kind).is_some_and(|slot| slot.is_random());
     let random = |layer: &&LayerCost| {
         layer.draw.is_some() || [LayerKind::Conv, LayerKind::Linear].iter().any(|kind| own(*kind, &layer.name))
@@ -433,9 +438,9 @@ pub fn prediction_macs(config: &RunConfig, inputs: i64) -> Result<i64> {
     let drawn = cost.layers.iter().find(random).filter(|_| config.data.has_images()).map(block);
     let shared = |drawn: String| cost.layers.iter().take_while(|layer| block(layer) != drawn).count();
     let once = drawn.map_or(0, shared);
-    let macs = |layer: &LayerCost| inputs * layer.macs_ours + layer.draw.map_or(0, |draw| draw.ours.total());
+    let macs = |layer: &LayerCost| inputs * layer.macs_ours + layer.draw_ours();
     let sum = |layers: &[LayerCost]| layers.iter().map(macs).sum::<i64>();
-    Ok(sum(&cost.layers[..once]) + config.passes() as i64 * sum(&cost.layers[once..]))
+    sum(&cost.layers[..once]) + config.passes() as i64 * sum(&cost.layers[once..])
 }
 
 /// Multiply-accumulates of a training step on so many inputs: factors, draw and network, each once forwards and, counted as
@@ -448,6 +453,6 @@ pub fn training_macs(config: &RunConfig, inputs: i64) -> Result<Option<i64>> {
         return Ok(None);
     }
     let cost = cost(config, Counting::Ours)?;
-    let layers = cost.layers.iter().map(|l| inputs * l.macs_ours + l.draw.map_or(0, |draw| draw.ours.total()));
+    let layers = cost.layers.iter().map(|layer| inputs * layer.macs_ours + layer.draw_ours());
     Ok(Some(3 * (cost.factor_macs + layers.sum::<i64>())))
 }

@@ -218,6 +218,16 @@ fn a_sharpness_aware_step_of_length_nought_is_a_plain_step() {
 }
 
 #[test]
+fn the_usual_sharpness_is_that_of_the_data() {
+    let sharpness = |text: &str, changes: &[&str]| config(text, changes).train.sharpness;
+    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt"]), Some(0.1)); // CIFAR-100
+    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt", "data.name=cifar10"]), Some(0.05));
+    assert_eq!(sharpness(CURVE, &["method=f-sgvb-lrt"]), Some(0.05));
+    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt", "train.sharpness=0.02"]), Some(0.02));
+    assert_eq!(sharpness(IMAGES, &["method=mean-field"]), None);
+}
+
+#[test]
 fn an_ensemble_goes_on_member_by_member_and_is_measured_again() {
     let small = ["method=ensemble", "baseline.members=3", "train.epochs=4", "train.kl={}"];
     let config = config(CURVE, &small);
@@ -249,7 +259,11 @@ fn a_prediction_computes_once_what_is_not_random() {
     let (plain, one) = macs(&["method=deterministic"]);
     assert_eq!(plain, one.macs);
     let head = one.layers.last().unwrap().macs;
-    assert_eq!(macs(&["method=laplace", "predict.draws=30"]).0, one.macs + 29 * head);
+    // a draw of Laplace turns noise of 100 classes by 32 features and a 1 by both bases
+    let turned = 100 * 100 * 33 + 100 * 33 * 33;
+    let (laplace, cost) = macs(&["method=laplace", "predict.draws=30"]);
+    assert_eq!(laplace, one.macs + 29 * head + 30 * turned);
+    assert_eq!((cost.flops_ours, cost.flops_paper), (2 * (one.macs + turned), 2 * (one.macs + turned)));
     assert_eq!(macs(&["method=mean-field", "predict.draws=4"]).0, 4 * one.macs);
     assert_eq!(macs(&["method=ensemble", "baseline.members=3"]).0, 3 * one.macs);
     let late = macs(&["method=mc-dropout", "predict.draws=2", "baseline.layers=[\"layer4.1.*\", \"fc\"]"]).0;

@@ -95,7 +95,11 @@ fn a_failed_write_leaves_the_old_file_alone() {
 
 #[test]
 fn one_split_has_no_standard_error_and_a_missing_value_no_mean() {
-    let split = |split, value: Option<f64>| SplitMetrics { split, metrics: [("reg/NLL".to_owned(), value)].into() };
+    let split = |split, value: Option<f64>| SplitMetrics {
+        split,
+        metrics: [("reg/NLL".to_owned(), value)].into(),
+        train_seconds: value,
+    };
     let one = Splits::new(vec![split(0, Some(1.0))]);
     assert_eq!((one.mean["reg/NLL"], one.standard_error["reg/NLL"]), (Some(1.0), None));
     let holed = Splits::new(vec![split(1, None), split(0, Some(1.0))]);

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tch::nn::VarStore;
 use tch::{Device, Tensor};
 
+pub use crate::cost_table::{thousands, write_total};
 use crate::draw_cost::{DrawCost, flow_row};
 use crate::{LayerGeometry, LayerKind, LayerPlan, Operation, Orders, Result};
 
@@ -38,13 +39,27 @@ pub struct LayerCost {
     pub state: i64,
     /// Multiply-accumulates of one image with a given weight.
     pub macs: i64,
-    /// Multiply-accumulates of one draw of the weight.
+    /// Multiply-accumulates of one draw of an inducing weight.
     pub draw: Option<DrawCost>,
+    /// Multiply-accumulates of one draw of another method's weight; 0 where it is elementwise, or nothing is drawn.
+    pub baseline_draw: i64,
     /// Both orders of evaluation and the one that is taken, for a Bayesian weight; none with groups, whose kernels are blocks.
     pub orders: Option<Orders>,
     /// Multiply-accumulates of one image by our order of evaluation: fewer where the mean weight is applied factor by
     /// factor.
     pub macs_ours: i64,
+}
+
+impl LayerCost {
+    /// Multiply-accumulates of one draw of the weight by the paper's order of evaluation.
+    pub fn draw_paper(&self) -> i64 {
+        self.baseline_draw + self.draw.map_or(0, |draw| draw.paper.total())
+    }
+
+    /// The same by our order of evaluation.
+    pub fn draw_ours(&self) -> i64 {
+        self.baseline_draw + self.draw.map_or(0, |draw| draw.ours.total())
+    }
 }
 
 /// A network's cost. FLOPs are two for each multiply-accumulate of one image and one draw.
@@ -92,15 +107,14 @@ pub fn cost(network: &[LayerGeometry], plan: &LayerPlan, counting: Counting) -> 
     plan.check(network)?;
     let layers = network.iter().map(|layer| layer_cost(layer, plan, counting)).collect::<Result<Vec<_>>>()?;
     let sum = |part: &dyn Fn(&LayerCost) -> i64| layers.iter().map(part).sum::<i64>();
-    let drawn = |part: &dyn Fn(&DrawCost) -> i64| sum(&|layer| layer.draw.as_ref().map_or(0, part));
     let (parameters, state, macs) = (sum(&|l| l.parameters), sum(&|l| l.state), sum(&|l| l.macs));
     Ok(Cost {
         parameters,
         state,
         macs,
-        flops_paper: 2 * (macs + drawn(&|draw| draw.paper.total())),
-        flops_ours: 2 * (sum(&|l| l.macs_ours) + drawn(&|draw| draw.ours.total())),
-        factor_macs: drawn(&|draw| draw.factors),
+        flops_paper: 2 * (macs + sum(&LayerCost::draw_paper)),
+        flops_ours: 2 * sum(&|l| l.macs_ours + l.draw_ours()),
+        factor_macs: sum(&|l| l.draw.map_or(0, |draw| draw.factors)),
         bytes_f32: 4 * (parameters + state),
         bytes_f16: 2 * (parameters + state),
         layers,
@@ -116,6 +130,7 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         state: layer.buffers(),
         macs: layer.macs(),
         draw: None,
+        baseline_draw: 0,
         orders: None,
         macs_ours: layer.macs(),
     };
@@ -125,6 +140,7 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         cost.state += baseline.state(layer);
         cost.macs = baseline.macs(layer).unwrap_or(cost.macs);
         cost.macs_ours = cost.macs;
+        cost.baseline_draw = baseline.draw_macs(layer);
         return Ok(cost);
     }
     let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };

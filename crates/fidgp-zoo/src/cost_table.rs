@@ -36,23 +36,30 @@ impl Display for Cost {
         writeln!(f)?;
         for (label, value) in [
             ("parameters", thousands(self.parameters)),
-            ("MACs per image", thousands(self.macs)),
+            ("MACs per image and pass", thousands(self.macs)),
             ("FLOPs per image and draw, paper's order", thousands(self.flops_paper)),
             ("FLOPs per image and draw, our order", thousands(self.flops_ours)),
             ("MACs of the factors, once per step or model", thousands(self.factor_macs)),
             ("bytes in f32 / f16", format!("{} / {}", thousands(self.bytes_f32), thousands(self.bytes_f16))),
         ] {
-            writeln!(f, "{label:<44} {value:>18}")?;
+            write_total(f, label, &value)?;
         }
         Ok(())
     }
 }
 
+/// One of the lines below the table.
+///
+/// # Errors
+/// When the formatter refuses it.
+pub fn write_total(f: &mut Formatter, label: &str, value: &str) -> fmt::Result {
+    writeln!(f, "{label:<44} {value:>18}")
+}
+
 fn write_layer(f: &mut Formatter, layer: &LayerCost, name_width: usize) -> fmt::Result {
     let inducing = layer.inducing.map_or_else(String::new, |[rows, cols]| format!("{rows}x{cols}"));
-    let draw = |total: Option<i64>| total.map_or_else(String::new, thousands);
-    let paper = draw(layer.draw.map(|draw| draw.paper.total()));
-    let ours = draw(layer.draw.map(|draw| draw.ours.total()));
+    let draw = |macs: i64| if macs == 0 { String::new() } else { thousands(macs) };
+    let (paper, ours) = (draw(layer.draw_paper()), draw(layer.draw_ours()));
     let (name, operation) = (&layer.name, &layer.operation);
     let (parameters, macs) = (thousands(layer.parameters), thousands(layer.macs));
     let order = if layer.macs_ours == layer.macs { "=".to_owned() } else { thousands(layer.macs_ours) };
@@ -61,7 +68,7 @@ fn write_layer(f: &mut Formatter, layer: &LayerCost, name_width: usize) -> fmt::
 }
 
 /// 1234567 → `1,234,567`
-pub(crate) fn thousands(number: i64) -> String {
+pub fn thousands(number: i64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -106,25 +106,12 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     let (data, pictures) = (crate::fixture("cifar100-small"), crate::fixture("cifar100-pictures"));
     let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
     let methods = "deterministic,batch-ensemble,laplace,ddu";
-    let said = place.fidgp(&[
-        "compare",
-        "images.toml",
-        "--methods",
-        methods,
-        "--seeds",
-        "1",
-        "--out",
-        "compared",
-        "--device",
-        "cpu",
-        "--data",
-        data,
-        "--ood",
-        pictures,
-        "--ood-limit",
-        "30",
-    ]);
-    let said = said.ends(0);
+    let compare = |methods: &str, limit: &str| {
+        let words = ["compare", "images.toml", "--methods", methods, "--seeds", "1", "--out", "compared"];
+        let ood = ["--device", "cpu", "--data", data, "--ood", pictures, "--ood-limit", limit];
+        place.fidgp(&[&words[..], &ood].concat()).ends(0)
+    };
+    let said = compare(methods, "30");
     assert!(said.out.contains("images-batch-ensemble  AUROC % on cifar100-pictures: msp"), "{}", said.out);
     let document = crate::json(&place.0.path().join("compared/comparison.json"));
     for (contender, has_doubt) in document["contenders"].as_array().unwrap().iter().zip([false, true, true, false]) {
@@ -137,6 +124,14 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     }
     let page = fs::read_to_string(place.0.path().join("compared/report.html")).unwrap();
     assert!(page.contains("Out of distribution") && page.contains("cifar100-pictures: energy"));
+
+    let benchmark = place.0.path().join("compared/images-ddu/seed-3/ood/ood.json");
+    let before = fs::read(&benchmark).unwrap();
+    compare("ddu", "30");
+    assert_eq!(fs::read(&benchmark).unwrap(), before); // read, not made again
+    compare("ddu", "20");
+    let after = crate::json(&benchmark);
+    assert_eq!((&after["limit"], &after["id_images"]), (&20.into(), &20.into()));
 
     let run = "compared/images-laplace/seed-3";
     let said = place.fidgp(&["calibrate", run, "--data", data, "--device", "cpu", "--json"]).ends(0);

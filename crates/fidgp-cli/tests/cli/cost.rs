@@ -73,6 +73,35 @@ fn a_table_is_printed_without_json() {
     insta::assert_snapshot!("cost_regression", Place::new().fidgp(&["cost", path]).ends(0).out);
 }
 
+/// What is stored is of all members, what one pass computes of one of them, what a prediction computes of all.
+#[test]
+fn a_prediction_is_counted_with_all_its_passes() {
+    let count = |method: &str| -> serde_json::Value {
+        let method = format!("method={method}");
+        let said = Place::new().fidgp(&["cost", FOUR, "--json", "--set", &method, "--set", "predict.draws=8"]).ends(0);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let plain = count("deterministic");
+    let (macs, head) = (plain["macs"].as_i64().unwrap(), 512 * 100);
+    let turned = 100 * 100 * 513 + 100 * 513 * 513; // a draw of Laplace: noise turned by both bases
+    for (method, passes, expected) in [
+        ("deterministic", 1, macs),
+        ("ensemble", 5, 5 * macs),
+        ("batch-ensemble", 4, 4 * macs),
+        ("mean-field", 8, 8 * macs),
+        ("laplace", 8, macs + 7 * head + 8 * turned),
+    ] {
+        let cost = count(method);
+        assert_eq!(cost["macs"], macs, "{method}");
+        let prediction = serde_json::json!({"passes": passes, "macs": expected, "flops": 2 * expected});
+        assert_eq!(cost["prediction"], prediction, "{method}");
+    }
+    assert_eq!(count("ensemble")["parameters"], 5 * plain["parameters"].as_i64().unwrap());
+    let table = Place::new().fidgp(&["cost", FOUR, "--set", "method=batch-ensemble"]).ends(0).out;
+    assert!(table.contains("MACs of a prediction, 4 passes, our order"), "{table}");
+    assert!(table.contains("2,221,875,200"), "{table}"); // 4 × 555,468,800
+}
+
 const FOUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/cifar100-fidgp-four.toml");
 
 /// Both orders of evaluation side by side, and why one is taken.

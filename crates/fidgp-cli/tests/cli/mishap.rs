@@ -46,6 +46,28 @@ fn a_table_trains_split_by_split() {
     place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(1).says(&["split 2 was asked for, there are 2"]);
 }
 
+/// A split that is done is not trained again, and its training counts all the same.
+#[test]
+fn the_time_of_a_table_is_that_of_all_its_splits() {
+    let place = Place::new();
+    write_uci(&place, None);
+    place.fidgp(&uci_training(&["--splits", "0"])).ends(0);
+    let path = place.path("run/splits/00.json");
+    let mut first = crate::json(&path);
+    assert!(first["train_seconds"].as_f64().unwrap() > 0.0, "{first}");
+    first["train_seconds"] = 1000.0.into();
+    fs::write(&path, first.to_string()).unwrap();
+    let resume = ["train", "--resume", "run", "--splits", "0,1", "--device", "cpu"];
+    let time = || crate::json(&place.path("run/results.json"))["time"]["train_seconds"].as_f64();
+    place.fidgp(&resume).ends(0);
+    let second = crate::json(&place.path("run/splits/01.json"))["train_seconds"].as_f64().unwrap();
+    assert_eq!(time(), Some(1000.0 + second));
+    first.as_object_mut().unwrap().remove("train_seconds"); // a split of before this was kept
+    fs::write(&path, first.to_string()).unwrap();
+    place.fidgp(&resume).ends(0);
+    assert_eq!(time(), None);
+}
+
 #[test]
 fn a_number_that_is_none_is_found_before_anything_is_written() {
     for bad in ["nan", "inf", "x"] {

@@ -170,7 +170,7 @@ fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finishe
         };
         experiment::run(config, &setting, watcher(config).as_mut())?;
     }
-    let aurocs = if plan.ood.is_empty() { None } else { ood::of_run(&folder, plan)? };
+    let aurocs = if plan.ood.is_empty() { None } else { ood::of_run(config, &folder, plan)? };
     Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)?, ood: aurocs })
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Plan;
+use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::ood::{self, OneU, Settings};
 use crate::predict::Predictor;
@@ -23,14 +24,31 @@ const BATCH: usize = 200;
 
 /// The scores of a run on the sets of the plan: read where they are, else computed. None where a control fails, with a
 /// warning: a comparison of many does not end with one.
-pub(super) fn of_run(run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
+pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
     let path = run.join(FOLDER).join("ood.json");
-    if let Some(found) = read(&path, &plan.ood)? {
+    let settings = settings(config, run, plan);
+    if let Some(found) = read(&path, &settings)? {
         return Ok(Some(found));
     }
     let predictor = Predictor::open(run, plan.device)?;
-    let draws = predictor.config.predict.draws;
-    let settings = Settings {
+    let bench = match ood::run(&predictor, &settings, &mut |text| tracing::info!("{text}")) {
+        Err(LabError::Refused { why }) => {
+            tracing::warn!("{}: no out-of-distribution table, a control failed: {why}", run.display());
+            return Ok(None);
+        }
+        other => other?,
+    };
+    let out = run.join(FOLDER);
+    write_ood_report(&bench, &out)?;
+    write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
+    bench.document.write(&path)?; // last: what has it is whole
+    read(&path, &settings)
+}
+
+/// The benchmark that a plan asks of a run.
+fn settings(config: &RunConfig, run: &Path, plan: &Plan) -> Settings {
+    let draws = config.predict.draws;
+    Settings {
         model: run.display().to_string(),
         id: None,
         ood: plan.ood.clone(),
@@ -47,28 +65,20 @@ pub(super) fn of_run(run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
         skip_controls: false,
         command: plan.command.clone(),
         more: crate::ood::More::default(),
-    };
-    let bench = match ood::run(&predictor, &settings, &mut |text| tracing::info!("{text}")) {
-        Err(LabError::Refused { why }) => {
-            tracing::warn!("{}: no out-of-distribution table, a control failed: {why}", run.display());
-            return Ok(None);
-        }
-        other => other?,
-    };
-    let out = run.join(FOLDER);
-    write_ood_report(&bench, &out)?;
-    write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
-    bench.document.write(&path)?; // last: what has it is whole
-    read(&path, &plan.ood)
+    }
 }
 
-/// AUROCs of a document that has all of the sets.
-fn read(path: &Path, sets: &[String]) -> Result<Option<Aurocs>> {
+/// AUROCs of the sets that are asked for, of a document that these settings would give.
+fn read(path: &Path, settings: &Settings) -> Result<Option<Aurocs>> {
     if !path.exists() {
         return Ok(None);
     }
     let text = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
     let document: Value = serde_json::from_slice(&text).map_err(|error| LabError::file(path, &error))?;
+    if !is_of(&document, settings) {
+        tracing::info!("{} is of other images or settings: scored again", path.display());
+        return Ok(None);
+    }
     let mut found = Aurocs::new();
     for score in document["scores"].as_array().into_iter().flatten() {
         for (set, metrics) in score["sets"].as_object().into_iter().flatten() {
@@ -79,5 +89,19 @@ fn read(path: &Path, sets: &[String]) -> Result<Option<Aurocs>> {
     }
     let name =
         |set: &String| Path::new(set).file_name().map_or(set.clone(), |name| name.to_string_lossy().into_owned());
-    Ok(sets.iter().all(|set| found.contains_key(&name(set))).then_some(found))
+    Ok(settings.ood.iter().map(name).map(|set| Some((set.clone(), found.get(&set)?.clone()))).collect())
+}
+
+/// Whether a document was made from as many images of each set, with the same U, draws and seed, with its controls and nothing
+/// chosen. One from before `limit` was written does not say.
+fn is_of(document: &Value, settings: &Settings) -> bool {
+    let as_asked = [
+        ("limit", json!(settings.most_images())),
+        ("u", json!(settings.u.to_string())),
+        ("draws", json!(settings.draws)),
+        ("seed", json!(settings.seed)),
+        ("controls_skipped", json!(settings.skip_controls)),
+        ("chosen", Value::Null),
+    ];
+    as_asked.iter().all(|(key, value)| document.get(key) == Some(value))
 }

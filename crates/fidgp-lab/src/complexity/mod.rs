@@ -130,7 +130,6 @@ fn row(subject: Subject, (width, inducing): (i64, i64), options: &Options) -> Re
     let plan = subject.plan(sizes);
     let counted = cost(&network.geometry([1, 1]), &plan, Counting::Ours)?;
     let layer = &counted.layers[0];
-    let drawn = layer.draw.map_or(0, |draw| draw.ours.total());
     let passes = if subject == Subject::Deterministic { 1 } else { options.passes };
     Ok(Row {
         method: subject.name(),
@@ -140,7 +139,7 @@ fn row(subject: Subject, (width, inducing): (i64, i64), options: &Options) -> Re
         storage_mended: subject.storage_mended(sizes),
         storage_counted: counted.parameters,
         macs_paper: subject.macs_paper(sizes),
-        macs_ours: passes * (options.inputs * layer.macs_ours + drawn) + counted.factor_macs,
+        macs_ours: passes * (options.inputs * layer.macs_ours + layer.draw_ours()) + counted.factor_macs,
         measured_ms: measured(subject, &network, &plan, options)?,
     })
 }

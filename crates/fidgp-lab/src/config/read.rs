@@ -8,8 +8,9 @@ use toml::{Table, Value};
 use super::{Method, RunConfig};
 use crate::error::{LabError, Result};
 
-/// ρ of F-SGVB-LRT on CIFAR-10.
+/// ρ of F-SGVB-LRT, and on CIFAR-100.
 const USUAL_SHARPNESS: f64 = 0.05;
+const CIFAR100_SHARPNESS: f64 = 0.1;
 /// Bound of the layers of SNGP, and of DUE and DDU.
 const SNGP_BOUND: f64 = 6.0;
 const DUE_BOUND: f64 = 3.0;
@@ -119,15 +120,16 @@ fn leave_method(table: &mut Table, next: Option<Method>) {
 /// its section and its usual step or draws. With `--set method=…` a config of one method serves the others.
 fn fit_to_method(table: &mut Table, overridden: bool) {
     let method = table.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let set = table.get("data").and_then(|data| data.get("set")).and_then(Value::as_str);
-    let pixels = set == Some("segmentation");
+    let of_data = |key: &str| table.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+    let pixels = of_data("set") == Some("segmentation");
+    let sharpness = if of_data("name") == Some("cifar100") { CIFAR100_SHARPNESS } else { USUAL_SHARPNESS };
     if let Some(method) = Method::named(&method) {
         if overridden && !method.is_inducing() {
             table.remove("inducing");
         }
         let usual = |section: &str, key: &str, value: Value| (section.to_owned(), key.to_owned(), value);
         let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
-        let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(USUAL_SHARPNESS)));
+        let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(sharpness)));
         let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
         let bound = match method {
             Method::Sngp if !pixels => Some(SNGP_BOUND),

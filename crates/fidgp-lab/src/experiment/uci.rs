@@ -2,7 +2,6 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use fidgp::Key;
 use fidgp_data::{Standardiser, uci::Uci};
@@ -34,7 +33,6 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
         .start_handler(|_| tch::set_num_threads(1))
         .build();
     let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
-    let started = Instant::now();
     let total = splits.len();
     let rows: Vec<SplitMetrics> = pool.install(|| {
         splits
@@ -52,8 +50,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
             .collect::<Result<_>>()
     })?;
     let mut results = blank_results(config, setting, &model)?;
-    results.time.train_seconds = Some(started.elapsed().as_secs_f64());
     let splits = Splits::new(rows);
+    results.time.train_seconds = splits.train_seconds();
     results.metrics = splits.mean.clone();
     results.metric_notes = evaluate::notes();
     results.splits = Some(splits);
@@ -107,7 +105,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         stop: setting.stop,
     };
     let fitted = training.run(&Place::default(), &mut ()); // splits run side by side: their epochs are not shown
-    fitted.map_err(|error| match error {
+    let outcome = fitted.map_err(|error| match error {
         LabError::Interrupted { epoch, step, .. } => LabError::Interrupted { epoch, step, run: setting.run.clone() },
         other => other,
     })?;
@@ -117,7 +115,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         let validation = measure(&model, &parts.validation, config.predict.draws)?;
         metrics.extend(validation.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
     }
-    let row = SplitMetrics { split, metrics };
+    let row = SplitMetrics { split, metrics, train_seconds: outcome.map(|outcome| outcome.seconds) };
     let json = serde_json::to_vec_pretty(&row).map_err(|error| LabError::file(&path, &error))?;
     std::fs::create_dir_all(setting.run.join("splits")).map_err(|error| LabError::file(&path, &error))?;
     write_atomically(&path, &json)?;

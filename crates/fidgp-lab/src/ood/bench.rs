@@ -67,6 +67,13 @@ pub struct Settings {
     pub more: More,
 }
 
+impl Settings {
+    /// Most images of a set; none where all are taken.
+    pub fn most_images(&self) -> Option<usize> {
+        (self.limit < usize::MAX).then_some(self.limit)
+    }
+}
+
 /// What is done beside the table.
 #[derive(Clone, Debug, Default)]
 pub struct More {
@@ -272,6 +279,7 @@ pub(super) fn compare(
         id: id.name,
         id_images: shown.len(),
         fit_images,
+        limit: settings.most_images(),
         accuracy: accuracy(&scored.logits, &id.labels, &shown),
         u: settings.u.to_string(),
         draws: settings.draws,

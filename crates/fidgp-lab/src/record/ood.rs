@@ -30,6 +30,8 @@ pub struct OodDocument {
     pub id_images: usize,
     /// ID training images that statistics were fitted on.
     pub fit_images: usize,
+    /// Most images that were taken of a set; none where all were.
+    pub limit: Option<usize>,
     /// Accuracy on the ID images at the one U; none without labels.
     pub accuracy: Option<f64>,
     /// Which U: `mean`, or the number of a draw.

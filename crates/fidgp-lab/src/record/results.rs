@@ -71,7 +71,7 @@ pub struct Cost {
 /// How long it took; `None` where it was not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Time {
-    /// Training, all epochs.
+    /// Training, all epochs; with splits, the sum of theirs.
     pub train_seconds: Option<f64>,
     /// Training, mean per epoch.
     pub seconds_per_epoch: Option<f64>,

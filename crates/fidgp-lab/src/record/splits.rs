@@ -12,6 +12,9 @@ pub struct SplitMetrics {
     pub split: usize,
     /// Its test metrics.
     pub metrics: Metrics,
+    /// Seconds of its training; none in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_seconds: Option<f64>,
 }
 
 /// All splits, with the mean and its standard error.
@@ -31,10 +34,15 @@ impl Splits {
     /// ```
     /// use fidgp_lab::record::{SplitMetrics, Splits};
     ///
-    /// let split = |split, rmse| SplitMetrics { split, metrics: [("reg/RMSE".to_owned(), Some(rmse))].into() };
+    /// let split = |split, rmse| SplitMetrics {
+    ///     split,
+    ///     metrics: [("reg/RMSE".to_owned(), Some(rmse))].into(),
+    ///     train_seconds: Some(1.5),
+    /// };
     /// let splits = Splits::new(vec![split(0, 2.0), split(1, 4.0)]);
     /// assert_eq!(splits.mean["reg/RMSE"], Some(3.0));
     /// assert_eq!(splits.standard_error["reg/RMSE"], Some(1.0));
+    /// assert_eq!(splits.train_seconds(), Some(3.0));
     /// ```
     pub fn new(mut runs: Vec<SplitMetrics>) -> Self {
         runs.sort_by_key(|run| run.split);
@@ -45,6 +53,11 @@ impl Splits {
         };
         let (mean, standard_error) = (summary(mean), summary(standard_error));
         Self { runs, mean, standard_error }
+    }
+
+    /// Seconds of training, summed over the splits; `None` where any split did not keep its own.
+    pub fn train_seconds(&self) -> Option<f64> {
+        self.runs.iter().map(|run| run.train_seconds).sum()
     }
 }
 

@@ -133,6 +133,11 @@ impl LaplaceHead {
         (inputs + 1) * (inputs + 1) + outputs * outputs + outputs * (inputs + 1)
     }
 
+    /// Multiply-accumulates of one draw, noise turned by both bases: `K²(n + 1) + K(n + 1)²`.
+    pub(crate) fn draw_macs([outputs, inputs]: [i64; 2]) -> i64 {
+        outputs * outputs * (inputs + 1) + outputs * (inputs + 1) * (inputs + 1)
+    }
+
     /// Weight and bias in one, bias last. `[K, n + 1]`
     fn joint(&self) -> Tensor {
         let bias = self.dense.bias.as_ref().map(|bias| bias.unsqueeze(1));

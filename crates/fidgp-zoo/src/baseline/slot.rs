@@ -115,6 +115,16 @@ impl BaselineSlot {
         }
     }
 
+    /// Multiply-accumulates of one draw of the weight; the noise of dropout and of mean field is elementwise, and the
+    /// processes of SVGP are drawn for each image.
+    pub fn draw_macs(&self, layer: &LayerGeometry) -> i64 {
+        let (outputs, inputs, _) = layer.widths();
+        match self {
+            Self::Laplace(_) => LaplaceHead::draw_macs([outputs, inputs]),
+            _ => 0,
+        }
+    }
+
     /// Stored numbers that are not trained: random features and precisions, densities, or the power iteration's two
     /// vectors.
     pub fn state(&self, layer: &LayerGeometry) -> i64 {
