@@ -1,7 +1,7 @@
 //! A network with its likelihood and its normalisation, as a config describes it.
 
 use fidgp::Key;
-use fidgp::layer::{Network, NormStatistics};
+use fidgp::layer::{Curvature, Network, NormStatistics};
 use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll, pixel_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
@@ -179,8 +179,8 @@ impl Likelihood {
         }
     }
 
-    /// Expected second derivatives of the NLL by the outputs, summed over the rows. `[N, K]` → `[K, K]`
-    pub fn curvature(&self, outputs: &Tensor) -> Tensor {
+    /// Expected second derivatives of the NLL by the outputs. `[N, K]`
+    pub fn curvature(&self, outputs: &Tensor) -> Curvature {
         match self {
             Self::Gaussian(gaussian) => gaussian.curvature(outputs),
             Self::Categorical { .. } | Self::Pixels(_) => categorical_curvature(outputs),

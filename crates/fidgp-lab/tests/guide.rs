@@ -135,7 +135,7 @@ window = [64, 64]
 /// Methods, flows and noises that the other configs do not have.
 const OTHERS: [&str; 14] = [
     "method=svgp + baseline.inducing_points=3",
-    "method=laplace + baseline.prior_precision=1.0",
+    "method=laplace + baseline.prior_precision=1.0 + baseline.structure=full",
     "method=mc-dropout",
     "method=f-sgvb-lrt",
     "method=batch-ensemble",

@@ -43,6 +43,40 @@ fn every_record_says_where_it_comes_from() {
     }
 }
 
+/// Every JSON file below a folder.
+fn documents(folder: &Path) -> Vec<(PathBuf, serde_json::Value)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => documents(&path),
+        Some(kind) if kind == "json" => {
+            let document = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            vec![(path, document)]
+        }
+        _ => Vec::new(),
+    };
+    entries.flat_map(of).collect()
+}
+
+/// A recorded config is one that this program takes: who wants the run again can have it. Two are of a commit that knew a key
+/// which was given up, at the value that stands for what is done now.
+#[test]
+fn every_recorded_config_can_be_run_again() {
+    let given_up = ["reference-100-epochs-sngp", "short-sngp-s42"];
+    let mut configs = 0;
+    for (path, mut document) in documents(&root().join("results")) {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let Some(config) = document.get_mut("config").filter(|config| config.is_object()) else { continue };
+        if given_up.contains(&name.as_str()) {
+            assert_eq!(config["baseline"].as_object_mut().unwrap().remove("input_norm"), Some(false.into()), "{name}");
+        }
+        let text = toml::to_string(config).unwrap();
+        let parsed = fidgp_lab::config::parse(&text, &[]);
+        assert!(parsed.is_ok(), "{}: {}", path.display(), parsed.unwrap_err());
+        configs += 1;
+    }
+    assert!(configs >= 150, "{configs}");
+}
+
 /// Benchmarks too; and an out-of-distribution table whose controls failed has no place here.
 #[test]
 fn every_benchmark_says_where_it_comes_from() {

@@ -286,7 +286,8 @@ fn an_sngp_head_is_sure_where_it_has_seen_data() {
         let outputs = built.network.forward(&near, &mut pass).unwrap();
         let inputs = pass.taps.input("fc2").unwrap().detach().repeat([times, 1]);
         let targets = Tensor::zeros([inputs.size()[0]], (Kind::Int64, Device::Cpu));
-        weight.settle(&Shown { inputs, targets, curvature: categorical_curvature(&outputs.detach()) }).unwrap();
+        let curvature = categorical_curvature(&outputs.detach()).sum();
+        weight.settle(&Shown { inputs, targets, curvature, curvatures: None }).unwrap();
         (shrinks(&near), shrinks(&far))
     };
     let (once, often) = (observe(1), observe(20));

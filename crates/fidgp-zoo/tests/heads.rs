@@ -1,11 +1,11 @@
 //! Last layers of other methods: against exact formulas, and in what they store.
 
 use fidgp::Key;
-use fidgp::layer::{CustomWeight, Factors, Mode, Moment, Network, Pass, Shown, Slot, Taps};
+use fidgp::layer::{Curvature, CustomWeight, Factors, Mode, Moment, Network, Pass, Shown, Slot, Taps};
 use fidgp::linalg::Check;
 use fidgp::predict::Draws;
 use fidgp_zoo::baseline::ddu::{ClassGaussians, LOG_DENSITY};
-use fidgp_zoo::baseline::laplace::LaplaceConfig;
+use fidgp_zoo::baseline::laplace::{LaplaceConfig, Structure};
 use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::{self, SngpConfig};
 use fidgp_zoo::baseline::svgp::{Rbf, WhitenedSvgp};
@@ -46,7 +46,7 @@ fn head(network: &dyn Network) -> &dyn CustomWeight {
 }
 
 fn shown(inputs: Tensor, targets: Tensor, curvature: Tensor) -> Shown {
-    Shown { inputs, targets, curvature }
+    Shown { inputs, targets, curvature, curvatures: None }
 }
 
 fn gap(a: &Tensor, b: &Tensor) -> f64 {
@@ -179,9 +179,18 @@ fn a_ddu_head_is_the_plain_layer_and_knows_the_density_of_its_inputs() {
 
 #[test]
 fn laplace_on_a_linear_gaussian_model_is_the_exact_posterior() {
+    exact_on_a_linear_gaussian_model(Structure::Kronecker);
+}
+
+#[test]
+fn laplace_with_the_whole_curvature_is_it_too() {
+    exact_on_a_linear_gaussian_model(Structure::Full);
+}
+
+fn exact_on_a_linear_gaussian_model(structure: Structure) {
     let store = VarStore::new(Device::Cpu);
     let (precision, noise) = (0.7, 0.5_f64);
-    let slot = BaselineSlot::Laplace(LaplaceConfig { prior_precision: Some(precision) });
+    let slot = BaselineSlot::Laplace(LaplaceConfig { structure, prior_precision: Some(precision) });
     let (network, _) = build(&store, vec![], 1, slot);
     let x = normal("x", &[15, 3]).to_kind(Kind::Double);
     let one = |x: &Tensor| Tensor::cat(&[x.shallow_clone(), x.ones_like().narrow(1, 0, 1)], 1);
@@ -198,8 +207,10 @@ fn laplace_on_a_linear_gaussian_model_is_the_exact_posterior() {
     let before = network.forward(&at, &mut noisy(Mode::Eval, 3)).unwrap();
     let mean = network.forward(&at, &mut Pass::plain(Mode::Eval)).unwrap();
     assert!(gap(&before, &mean) < 1e-6); // not settled yet: no doubt
-    let curvature = Tensor::from(15.0 / (noise * noise)).view([1, 1]);
-    head(network.as_ref()).settle(&shown(x, y.view([-1]), curvature)).unwrap();
+    let each = Curvature { diagonal: x.ones_like().narrow(1, 0, 1) / (noise * noise), outer: None };
+    let curvature = each.sum();
+    let (targets, curvatures) = (y.view([-1]), Some(each));
+    head(network.as_ref()).settle(&Shown { inputs: x, targets, curvature, curvatures }).unwrap();
     let design = one(&at.to_kind(Kind::Double));
     assert!(gap(&mean, &design.matmul(&best)) < 1e-5);
     let exact = design.matmul(&covariance).matmul(&design.mt()); // [4, 4]
@@ -224,6 +235,11 @@ fn heads_are_for_linear_layers_and_settings_are_checked() {
         let error = config.init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap_err().to_string();
         assert!(error.contains("linear layer only"), "{error}");
     }
+    let wide = MlpConfig { hidden: vec![], inputs: 500, outputs: 9, ..MlpConfig::default() };
+    let full = BaselineSlot::Laplace(LaplaceConfig { structure: Structure::Full, prior_precision: None });
+    let plan = LayerPlan::dense().rule("fc1", None, RuleSlot::Baseline(full));
+    let error = NetworkConfig::Mlp(wide).init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap_err();
+    assert!(error.to_string().contains("at most 4096 weights, this one has 4509"), "{error}");
     assert!(SvgpConfig { inducing_points: Some(0), samples: 1 }.check().is_err());
     assert!(SvgpConfig { inducing_points: None, samples: 0 }.check().is_err());
 }

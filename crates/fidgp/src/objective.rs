@@ -5,6 +5,7 @@ use tch::nn::{Init, Path};
 use tch::{Kind, Reduction, Tensor};
 
 use crate::distribution::{BoundMap, Bounded};
+use crate::layer::Curvature;
 use crate::weight::Kl;
 use crate::{Error, Result};
 
@@ -92,19 +93,16 @@ impl Gaussian {
         ((quadratic + variance.log() + LN_2PI) * 0.5).mean(outputs.kind())
     }
 
-    /// Expected second derivatives of the NLL by the outputs, summed over the rows: `1/σ²` for the mean, and for a raw
-    /// deviation `2(σ'/σ)²`. `[N, outputs]` → `[outputs, outputs]`
-    pub fn curvature(&self, outputs: &Tensor) -> Tensor {
+    /// Expected second derivatives of the NLL by the outputs: `1/σ²` for the mean, and for a raw deviation `2(σ'/σ)²`.
+    /// `[N, outputs]`
+    pub fn curvature(&self, outputs: &Tensor) -> Curvature {
         let variance = self.output(outputs).variance;
-        let of_mean = variance.reciprocal().sum(variance.kind());
-        match &self.noise {
-            GaussianNoise::Predicted => {
-                let slope = outputs.select(-1, 1).sigmoid();
-                let of_deviation = (slope.square() * 2.0 / &variance).sum(variance.kind());
-                Tensor::stack(&[of_mean, of_deviation], 0).diag(0)
-            }
-            GaussianNoise::Fixed(_) | GaussianNoise::Learnt(_) => of_mean.view([1, 1]),
-        }
+        let of_deviation = match &self.noise {
+            GaussianNoise::Predicted => Some(outputs.select(-1, 1).sigmoid().square() * 2.0 / &variance),
+            GaussianNoise::Fixed(_) | GaussianNoise::Learnt(_) => None,
+        };
+        let diagonal: Vec<_> = std::iter::once(variance.reciprocal()).chain(of_deviation).collect();
+        Curvature { diagonal: Tensor::stack(&diagonal, 1), outer: None }
     }
 }
 
@@ -113,10 +111,10 @@ pub fn categorical_nll(logits: &Tensor, labels: &Tensor, smoothing: f64) -> Tens
     logits.to_kind(Kind::Float).cross_entropy_loss(labels, None::<&Tensor>, Reduction::Mean, -100, smoothing)
 }
 
-/// Second derivatives of the cross-entropy by the logits, summed over the rows: `Σ diag(p) − ppᵀ`. `[N, C]` → `[C, C]`
-pub fn categorical_curvature(logits: &Tensor) -> Tensor {
+/// Second derivatives of the cross-entropy by the logits: `diag(p) − ppᵀ`. `[N, C]`
+pub fn categorical_curvature(logits: &Tensor) -> Curvature {
     let p = logits.softmax(-1, logits.kind());
-    p.sum_dim_intlist(0, false, p.kind()).diag(0) - p.mt().matmul(&p)
+    Curvature { diagonal: p.shallow_clone(), outer: Some(p) }
 }
 
 /// The label of pixels that have no class: they count nowhere.

@@ -2,7 +2,7 @@
 
 use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
 use fidgp_zoo::baseline::dropout::DropoutConfig;
-use fidgp_zoo::baseline::laplace::LaplaceConfig;
+use fidgp_zoo::baseline::laplace::{LaplaceConfig, Structure};
 use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::SngpConfig;
@@ -94,6 +94,9 @@ pub enum BaselineConfig {
     },
     /// A Laplace posterior of the last layer.
     Laplace {
+        /// What is kept of the curvature.
+        #[serde(default)]
+        structure: Structure,
         /// δ; by the evidence when none is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prior_precision: Option<f64>,
@@ -222,7 +225,9 @@ impl BaselineConfig {
             Self::Svgp { inducing_points, samples } => {
                 Some(BaselineSlot::Svgp(SvgpConfig { inducing_points, samples }))
             }
-            Self::Laplace { prior_precision } => Some(BaselineSlot::Laplace(LaplaceConfig { prior_precision })),
+            Self::Laplace { structure, prior_precision } => {
+                Some(BaselineSlot::Laplace(LaplaceConfig { structure, prior_precision }))
+            }
             Self::Ensemble { .. } => None,
         }
     }

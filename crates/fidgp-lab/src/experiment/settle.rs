@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fidgp::layer::{CustomWeight, Mode, Moment, Network, Pass, Shown, Slot, Taps};
+use fidgp::layer::{Curvature, CustomWeight, Mode, Moment, Network, Pass, Shown, Slot, Taps};
 use tch::{Kind, Tensor};
 
 use super::chosen_checkpoint;
@@ -47,7 +47,7 @@ pub fn settle(config: &RunConfig, model: &Model, source: &dyn Source, run: Optio
 fn show(config: &RunConfig, model: &Model, source: &dyn Source, (moment, rows): (Moment, Vec<i64>)) -> Result<bool> {
     let heads = heads(model.network.as_ref(), moment);
     for head in &heads {
-        head.settle(&shown(config, model, source, head.name(), (moment, &rows))?)?;
+        head.settle(&shown(config, model, source, *head, (moment, &rows))?)?;
     }
     Ok(!heads.is_empty())
 }
@@ -58,10 +58,11 @@ fn shown(
     config: &RunConfig,
     model: &Model,
     source: &dyn Source,
-    layer: &str,
+    head: &dyn CustomWeight,
     (moment, rows): (Moment, &[i64]),
 ) -> Result<Shown> {
-    let (mut inputs, mut targets, mut curvature) = (Vec::new(), Vec::new(), None);
+    let (layer, mut inputs, mut targets) = (head.name(), Vec::new(), Vec::new());
+    let (mut curvature, mut curvatures) = (None, Vec::new());
     for rows in rows.chunks(config.predict.batch_size) {
         let (x, y) = source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None)?;
         let mode = if moment == Moment::Start { Mode::Train } else { Mode::Eval };
@@ -69,12 +70,19 @@ fn shown(
         pass.keep_statistics = true;
         let outputs = tch::no_grad(|| model.network.forward(&x, &mut pass))?;
         let own = tch::no_grad(|| model.likelihood.curvature(&outputs.to_kind(Kind::Double)));
-        curvature = Some(curvature.map_or_else(|| own.shallow_clone(), |sum: Tensor| sum + &own));
+        let sum = own.sum();
+        curvature = Some(curvature.map_or_else(|| sum.shallow_clone(), |before: Tensor| before + &sum));
+        curvatures.extend(head.looks_at_each().then_some(own));
         inputs.extend(pass.taps.input(layer).map(|input| input.to_kind(Kind::Float)));
         targets.push(y);
     }
     let curvature = curvature.unwrap_or_else(|| Tensor::zeros([1, 1], (Kind::Double, model.store.device())));
-    Ok(Shown { inputs: Tensor::f_cat(&inputs, 0)?, targets: Tensor::f_cat(&targets, 0)?, curvature })
+    Ok(Shown {
+        inputs: Tensor::f_cat(&inputs, 0)?,
+        targets: Tensor::f_cat(&targets, 0)?,
+        curvature,
+        curvatures: head.looks_at_each().then(|| Curvature::joined(&curvatures)),
+    })
 }
 
 fn heads(network: &dyn Network, moment: Moment) -> Vec<&dyn CustomWeight> {

@@ -120,7 +120,7 @@ impl BaselineSlot {
     pub fn draw_macs(&self, layer: &LayerGeometry) -> i64 {
         let (outputs, inputs, _) = layer.widths();
         match self {
-            Self::Laplace(_) => LaplaceHead::draw_macs([outputs, inputs]),
+            Self::Laplace(config) => LaplaceHead::draw_macs(config, [outputs, inputs]),
             _ => 0,
         }
     }
@@ -132,7 +132,7 @@ impl BaselineSlot {
         match (self, layer.weight()) {
             (Self::Sngp(config), _) => SngpHead::cost(config, [outputs, inputs])[1],
             (Self::Ddu, _) => DduHead::cost([outputs, inputs])[0],
-            (Self::Laplace(_), _) => LaplaceHead::state([outputs, inputs]),
+            (Self::Laplace(config), _) => LaplaceHead::state(config, [outputs, inputs]),
             (Self::Spectral(_), Some((d_out, d_in))) => d_out + d_in - i64::from(biases > 0),
             _ => 0,
         }

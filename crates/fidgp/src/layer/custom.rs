@@ -19,6 +19,32 @@ pub enum Moment {
     End,
 }
 
+/// Expected second derivatives of the negative log-likelihood by the outputs, example by example: `diag(d) − uuᵀ`, with
+/// `d = u = p` for a softmax.
+#[derive(Debug)]
+pub struct Curvature {
+    /// d. `[N, outputs]`
+    pub diagonal: Tensor,
+    /// u; none where it is zero. `[N, outputs]`
+    pub outer: Option<Tensor>,
+}
+
+impl Curvature {
+    /// Their sum over the examples. `[outputs, outputs]`
+    pub fn sum(&self) -> Tensor {
+        let diagonal = self.diagonal.sum_dim_intlist(0, false, self.diagonal.kind()).diag(0);
+        self.outer.as_ref().map_or_else(|| diagonal.shallow_clone(), |u| &diagonal - u.mt().matmul(u))
+    }
+
+    /// Those of several batches as one.
+    pub fn joined(parts: &[Self]) -> Self {
+        let of = |part: fn(&Self) -> Option<&Tensor>| parts.iter().map(part).collect::<Option<Vec<_>>>();
+        let joined = |found: Option<Vec<&Tensor>>| found.map(|found| Tensor::cat(&found, 0));
+        let diagonal: Vec<_> = parts.iter().map(|part| &part.diagonal).collect();
+        Self { diagonal: Tensor::cat(&diagonal, 0), outer: joined(of(|part| part.outer.as_ref())) }
+    }
+}
+
 /// What a layer is shown of the training data.
 #[derive(Debug)]
 pub struct Shown {
@@ -29,6 +55,8 @@ pub struct Shown {
     /// Expected second derivatives of the negative log-likelihood by the network's outputs, summed over the data.
     /// `[outputs, outputs]`
     pub curvature: Tensor,
+    /// The same example by example, for who [asks](CustomWeight::looks_at_each).
+    pub curvatures: Option<Curvature>,
 }
 
 /// A weight with a law of its own, neither plain nor inducing. All its randomness comes from the pass; a KL goes back
@@ -55,6 +83,11 @@ pub trait CustomWeight: Debug + Send {
     /// When it must look at the training data beside its training; then [`Self::settle`] is called.
     fn settles(&self) -> Option<Moment> {
         None
+    }
+
+    /// Whether it wants the curvature of every example, which may be much, and not their sum alone.
+    fn looks_at_each(&self) -> bool {
+        false
     }
 
     /// Draws its conclusions from its inputs on the training data.

@@ -10,7 +10,7 @@ mod slot;
 
 pub use batch_norm::{BatchNorm, Norm, NormStatistics};
 pub use conv2d::{Conv2d, Conv2dConfig};
-pub use custom::{Apply, CustomWeight, Moment, Shown};
+pub use custom::{Apply, Curvature, CustomWeight, Moment, Shown};
 pub use linear::Linear;
 pub use noise::{Noise, OutputNoise, OutputTensors};
 pub use pass::{Ahead, Factors, Mode, Pass, Taps};
