@@ -45,7 +45,7 @@ pub fn read_safetensors(file: &Path) -> Result<Vec<Array>> {
 fn unsound_safetensors(file: &Path, content: &[u8], said: &SafeTensorError) -> Error {
     let there = content.len();
     let Some((length, rest)) = content.split_first_chunk::<8>() else {
-        return bytes::wrong_length(file, there, 8, "the length of a safetensors header");
+        return bytes::wrong_length(file, there, 8, "the safetensors format, a header's length first,");
     };
     let header_length = u64::from_le_bytes(*length) as usize;
     let unsound = || Error::byte(file, 8, format!("not a sound safetensors file: {said}"), FETCH_AGAIN);
@@ -54,7 +54,7 @@ fn unsound_safetensors(file: &Path, content: &[u8], said: &SafeTensorError) -> E
     }
     let data_start = header_length.saturating_add(8);
     let Some(header) = rest.get(..header_length) else {
-        return bytes::wrong_length(file, there, data_start, "the first eight bytes, the header's length,");
+        return bytes::wrong_length(file, there, data_start, "its first eight bytes, the header's length,");
     };
     let header = serde_json::from_slice::<Metadata>(header).ok();
     let promised = header.and_then(|header| data_start.checked_add(header.data_len()));

@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
 /// A file of `there` bytes that should have `promised`: the fault is where it ends, or where it should have ended.
 pub fn wrong_length(file: &Path, there: usize, promised: usize, promise: &str) -> Error {
     let problem = if there < promised {
-        format!("the file ends here, {promise} make it {promised} bytes")
+        format!("the file ends here; by {promise} it should have {promised} bytes")
     } else {
         format!("the file should end here by {promise}, it has {there} bytes")
     };

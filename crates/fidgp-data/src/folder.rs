@@ -120,10 +120,10 @@ impl ImageFolder {
     ///
     /// # Errors
     /// [`Error::Several`], which names every picture that is damaged.
-    pub fn survey<T: Send>(&self, look: impl Fn(Picture) -> T + Sync, watch: Watch) -> Result<Vec<T>> {
+    pub fn survey<T: Send>(&self, look: impl Fn(&Picture) -> T + Sync, watch: Watch) -> Result<Vec<T>> {
         let done = AtomicUsize::new(0);
         let open = |file: &PathBuf| {
-            let seen = Picture::open(file).map(&look);
+            let seen = Picture::open(file).map(|picture| look(&picture));
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, self.rows());
             seen
         };

@@ -51,7 +51,7 @@ pub fn has_pictures(folder: &Path) -> bool {
 /// Size and sums of the three channels of one picture.
 type Seen = ([u32; 2], [ByteSums; 3]);
 
-fn look(picture: Picture) -> Seen {
+fn look(picture: &Picture) -> Seen {
     let planes = picture.planar();
     let plane = |channel: usize| &planes[channel * planes.len() / 3..(channel + 1) * planes.len() / 3];
     (picture.size(), [0, 1, 2].map(|channel| ByteSums::of(std::iter::once(plane(channel)))))

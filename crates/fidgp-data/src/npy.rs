@@ -67,8 +67,11 @@ fn sizes(text: &str) -> Option<Vec<usize>> {
     inside.split(',').map(str::trim).filter(|size| !size.is_empty()).map(|size| size.parse().ok()).collect()
 }
 
+/// From bytes to numbers of a type.
+type Reader = fn(&[u8]) -> Values;
+
 /// How many bytes an item of a type has, and how items are read.
-fn reading(kind: &str) -> Option<(usize, fn(&[u8]) -> Values)> {
+fn reading(kind: &str) -> Option<(usize, Reader)> {
     match kind {
         "|u1" => Some((1, |data| Values::U8(data.to_vec()))),
         "<f4" => Some((4, Values::f32_from)),

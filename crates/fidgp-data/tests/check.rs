@@ -76,19 +76,19 @@ fn a_file_that_ends_early_or_late_is_told_where() {
     };
     let said = idx::read(&cut("idx/t10k-images-idx3-ubyte", 30)).unwrap_err().to_string();
     assert!(
-        said.contains("ubyte, byte 30: the file ends here, the sizes [4, 3, 2] of its header make it 40"),
+        said.contains("ubyte, byte 30: the file ends here; by the sizes [4, 3, 2] of its header it should have 40"),
         "{said}"
     );
     let whole = fs::read(fixture("npy-images/images.npy")).unwrap().len();
     let said = npy::read(&cut("npy-images/images.npy", whole - 3)).unwrap_err().to_string();
     assert!(said.contains(&format!("byte {}: the file ends here", whole - 3)), "{said}");
-    assert!(said.contains(&format!("make it {whole} bytes")), "{said}");
+    assert!(said.contains(&format!("it should have {whole} bytes")), "{said}");
     let whole = fs::read(fixture("arrays.safetensors")).unwrap().len();
     let said = arrays::read(&cut("arrays.safetensors", whole - 5)).unwrap_err().to_string();
     assert!(said.contains(&format!("byte {}: the file ends here", whole - 5)), "{said}");
-    assert!(said.contains(&format!("make it {whole} bytes")), "{said}");
+    assert!(said.contains(&format!("it should have {whole} bytes")), "{said}");
     let said = arrays::read(&cut("arrays.safetensors", 20)).unwrap_err().to_string();
-    assert!(said.contains("byte 20: the file ends here, the first eight bytes"), "{said}");
+    assert!(said.contains("byte 20: the file ends here; by its first eight bytes"), "{said}");
     let long = root.path().join("long-idx1-ubyte");
     fs::write(&long, [&fs::read(fixture("idx/t10k-labels-idx1-ubyte")).unwrap()[..], b"more"].concat()).unwrap();
     let said = idx::read(&long).unwrap_err().to_string();

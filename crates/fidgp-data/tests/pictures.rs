@@ -37,7 +37,7 @@ fn a_folder_is_listed_in_order_and_decoded_on_demand() {
     assert!(folder.decode(4).unwrap_err().to_string().contains("picture 4 was asked for, there are 4"));
     let block = folder.load(&[3, 0], 10, 8).unwrap();
     assert_eq!((block.size(), block.labels()), ([3, 8, 8], &[1, 0][..]));
-    assert_eq!(folder.survey(|picture| picture.size(), &|_, _| ()).unwrap()[1], [30, 20]);
+    assert_eq!(folder.survey(Picture::size, &|_, _| ()).unwrap()[1], [30, 20]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_damaged_picture_is_named() {
     fs::write(class.join("words.jpg"), "not a picture").unwrap();
     fs::write(class.join("notes.txt"), "passed over").unwrap();
     fs::copy(fixture("pictures/cat/b.png"), class.join("sound.png")).unwrap();
-    let said = ImageFolder::open(root.path()).unwrap().survey(drop, &|_, _| ()).unwrap_err().to_string();
+    let said = ImageFolder::open(root.path()).unwrap().survey(Picture::size, &|_, _| ()).unwrap_err().to_string();
     assert!(said.contains("2 of 3 pictures damaged:\n"), "{said}");
     assert!(said.contains("broken.png, byte 100: cannot be decoded: "), "{said}");
     assert!(said.contains("(the file has 100 bytes)"), "{said}");
