@@ -167,7 +167,8 @@ impl RunConfig {
             (Method::Fidgp, Some(plan)) if plan.is_ffgu() => {
                 Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\""))
             }
-            _ => Ok(()),
+            (_, Some(plan)) => plan.check(),
+            (_, None) => Ok(()),
         }
     }
 
