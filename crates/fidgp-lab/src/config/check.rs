@@ -57,6 +57,9 @@ impl RunConfig {
             }
             smallest = smallest.min(train);
         }
+        if let DataConfig::Images { name, .. } = &self.data {
+            super::data::check_image_set(name)?;
+        }
         if let DataConfig::Folder(folder) = &self.data {
             folder.check()?;
         }
