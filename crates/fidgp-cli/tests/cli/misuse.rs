@@ -103,10 +103,7 @@ fn a_run_is_not_overwritten_without_force() {
     let before = contents(&place.path("run"));
     place.train(&["--set", "seed=2"]).ends(2).says(&["`run` holds a run already", "--resume", "--force"]);
     assert!(contents(&place.path("run")) == before);
-    place
-        .train(&["--set", "seed=2", "--force", "--set", "inducing.inducing_cols=0"])
-        .ends(2)
-        .says(&["fc1: inducing_rows x inducing_cols"]);
+    place.train(&["--set", "seed=2", "--force", "--set", "inducing.init_lamda=0.5"]).ends(2).says(&["fc1: init_lamda"]);
     assert!(contents(&place.path("run")) == before);
     place.train(&["--set", "seed=2", "--force"]).ends(0);
     assert_eq!(crate::json(&place.path("run/results.json"))["seed"], 2);

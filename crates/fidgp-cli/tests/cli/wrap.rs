@@ -98,7 +98,7 @@ fn weights_of_a_deeper_network_are_warned_of() {
     let header = r#"{"conv1.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
     let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
     fs::write(place.path("foreign.safetensors"), file).unwrap();
-    let said = wrap(&place, &["--weights", "foreign.safetensors"]).ends(1);
+    let said = wrap(&place, &["--weights", "foreign.safetensors"]).ends(2);
     said.says(&["the weights do not fit the network", "matched          0", "conv1.weight [1] in the file"]);
 }
 
