@@ -208,7 +208,7 @@ pub struct Bench {
 /// leaves open) and epistemic (what the weights leave open). Bad files are named, the rest is still predicted.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  fidgp predict runs/cifar100-fidgp-all picture.png\n  fidgp predict MODEL photos/ --top 5 --draws 32\n  \
+    after_help = "Examples:\n  fidgp predict runs/cifar100-fidgp-all picture.png\n  fidgp predict MODEL photos/ --top 5 --draws 4\n  \
     fidgp predict runs/regression-left points.csv --json"
 )]
 pub struct Predict {

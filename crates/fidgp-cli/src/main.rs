@@ -19,7 +19,9 @@ fn main() -> ExitCode {
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .without_time()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| "warn".into()))
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| "warn,start=info".into()),
+        )
         .init();
     let outcome = match Arguments::parse().command {
         Command::Demo(arguments) => commands::demo::run(&arguments),

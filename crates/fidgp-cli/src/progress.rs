@@ -99,6 +99,30 @@ impl Drop for SplitBar {
     }
 }
 
+/// A bar over the pictures of a folder that are decoded.
+pub struct PictureBar {
+    bar: ProgressBar,
+}
+
+impl PictureBar {
+    /// A bar whose length comes with the first picture.
+    pub fn new() -> Self {
+        Self { bar: bar(0, "{pos}/{len} pictures {wide_bar} {elapsed} ({eta} left)") }
+    }
+
+    /// So many of so many are done; told from several threads.
+    pub fn pictures(&self, done: usize, all: usize) {
+        self.bar.set_length(all as u64);
+        self.bar.set_position(done as u64);
+    }
+}
+
+impl Drop for PictureBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 fn bar(length: u64, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(length).with_style(style.progress_chars("━╸─"))

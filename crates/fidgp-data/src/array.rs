@@ -89,12 +89,4 @@ impl Values {
             Self::I64(values) => values.iter().map(|&v| v as f64).collect(),
         }
     }
-
-    pub(crate) fn item_bytes(&self) -> usize {
-        match self {
-            Self::U8(_) => 1,
-            Self::F32(_) => 4,
-            Self::F64(_) | Self::I64(_) => 8,
-        }
-    }
 }

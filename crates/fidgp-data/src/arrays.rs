@@ -7,7 +7,10 @@
 
 use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{
+    Dtype, SafeTensorError, SafeTensors,
+    tensor::{Metadata, TensorView},
+};
 
 pub use crate::array::{Array, Values};
 use crate::{
@@ -32,11 +35,33 @@ pub fn read(file: &Path) -> Result<Vec<Array>> {
 /// Reads every array of a `.safetensors` file, sorted by name.
 pub fn read_safetensors(file: &Path) -> Result<Vec<Array>> {
     let content = bytes::read(file)?;
-    let tensors = SafeTensors::deserialize(&content)
-        .map_err(|e| Error::file(file, format!("not a sound safetensors file: {e}"), FETCH_AGAIN))?;
+    let tensors = SafeTensors::deserialize(&content).map_err(|e| unsound_safetensors(file, &content, &e))?;
     let mut arrays: Vec<Array> = tensors.iter().map(|(name, view)| array(file, name, &view)).collect::<Result<_>>()?;
     arrays.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(arrays)
+}
+
+/// Where a safetensors file ends against what its header promises; where that cannot be told, the parser's own words.
+fn unsound_safetensors(file: &Path, content: &[u8], said: &SafeTensorError) -> Error {
+    let there = content.len();
+    let Some((length, rest)) = content.split_first_chunk::<8>() else {
+        return bytes::wrong_length(file, there, 8, "the safetensors format, a header's length first,");
+    };
+    let header_length = u64::from_le_bytes(*length) as usize;
+    let unsound = || Error::byte(file, 8, format!("not a sound safetensors file: {said}"), FETCH_AGAIN);
+    if !rest.starts_with(b"{") {
+        return unsound();
+    }
+    let data_start = header_length.saturating_add(8);
+    let Some(header) = rest.get(..header_length) else {
+        return bytes::wrong_length(file, there, data_start, "its first eight bytes, the header's length,");
+    };
+    let header = serde_json::from_slice::<Metadata>(header).ok();
+    let promised = header.and_then(|header| data_start.checked_add(header.data_len()));
+    match promised {
+        Some(promised) if promised != there => bytes::wrong_length(file, there, promised, "the tensors of its header"),
+        _ => unsound(),
+    }
 }
 
 fn array(file: &Path, name: &str, view: &TensorView) -> Result<Array> {
@@ -63,6 +88,9 @@ pub fn images(name: &str, pixels: &Array, labels: &Array) -> Result<Images> {
         return Err(Error::value(name, problem, "give images as [N, C, H, W] or [N, H, W]"));
     };
     let labels = labels.to_labels(name)?;
+    if labels.is_empty() {
+        return Err(Error::value(name, format!("`{}` has no rows", pixels.name), "give at least one image"));
+    }
     let classes = labels.iter().max().map_or(0, |&top| top as usize + 1);
     if classes > MOST_CLASSES {
         let problem = format!("the highest label is {}", classes - 1);

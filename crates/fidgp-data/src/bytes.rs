@@ -75,10 +75,31 @@ impl<'a> Cursor<'a> {
         Ok(out)
     }
 
+    /// Everything that is left, which must be `wanted` bytes; `promise` says in words who wants them.
+    pub fn rest_of(&mut self, wanted: Option<usize>, promise: &str) -> Result<&'a [u8]> {
+        let (start, there) = (self.at, self.bytes.len());
+        let end = wanted.and_then(|wanted| wanted.checked_add(start));
+        match end {
+            Some(end) if end == there => Ok(self.rest()),
+            Some(end) => Err(wrong_length(self.file, there, end, promise)),
+            None => Err(self.fault(start, format!("{promise} are more than any file holds"), FETCH_AGAIN)),
+        }
+    }
+
     /// A fault at byte `at`.
     pub fn fault(&self, at: usize, problem: impl Into<String>, advice: &'static str) -> Error {
         Error::byte(self.file, at, problem, advice)
     }
+}
+
+/// A file of `there` bytes that should have `promised`: the fault is where it ends, or where it should have ended.
+pub fn wrong_length(file: &Path, there: usize, promised: usize, promise: &str) -> Error {
+    let problem = if there < promised {
+        format!("the file ends here; by {promise} it should have {promised} bytes")
+    } else {
+        format!("the file should end here by {promise}, it has {there} bytes")
+    };
+    Error::byte(file, there.min(promised), problem, FETCH_AGAIN)
 }
 
 /// The product of sizes that came from a file, or nothing where it does not fit.

@@ -30,12 +30,21 @@ pub enum Labels {
     Coarse,
 }
 
-/// How a record begins: how many label bytes, which one counts, and how many classes it has.
+/// How a record begins: how many classes each of its label bytes has, and which one counts.
 #[derive(Debug, Clone, Copy)]
 struct Record {
-    label_bytes: usize,
+    classes: &'static [usize],
     label_at: usize,
-    classes: usize,
+}
+
+/// How many records a file of the name has as its authors distribute it.
+pub(crate) fn official_records(file_name: &str) -> usize {
+    if file_name == "train.bin" { 50_000 } else { 10_000 }
+}
+
+/// How many whole records of CIFAR-10 (`label_bytes` = 1) or CIFAR-100 (2) a file of so many bytes has.
+pub(crate) fn records(bytes: u64, label_bytes: usize) -> usize {
+    bytes as usize / (label_bytes + PIXELS)
 }
 
 /// Reads one part of CIFAR-10; the training part is five files.
@@ -44,7 +53,7 @@ pub fn cifar10(folder: &Path, part: Part) -> Result<Images> {
         Part::Train => (1..=5).map(|i| folder.join(format!("data_batch_{i}.bin"))).collect(),
         Part::Test => vec![folder.join("test_batch.bin")],
     };
-    let record = Record { label_bytes: 1, label_at: 0, classes: 10 };
+    let record = Record { classes: &[10], label_at: 0 };
     read(&format!("CIFAR-10 {}", part.name()), &files, record, &folder.join("batches.meta.txt"))
 }
 
@@ -52,8 +61,8 @@ pub fn cifar10(folder: &Path, part: Part) -> Result<Images> {
 pub fn cifar100(folder: &Path, part: Part, labels: Labels) -> Result<Images> {
     let files = [folder.join(format!("{}.bin", part.name()))];
     let (record, names) = match labels {
-        Labels::Fine => (Record { label_bytes: 2, label_at: 1, classes: 100 }, "fine_label_names.txt"),
-        Labels::Coarse => (Record { label_bytes: 2, label_at: 0, classes: 20 }, "coarse_label_names.txt"),
+        Labels::Fine => (Record { classes: &[20, 100], label_at: 1 }, "fine_label_names.txt"),
+        Labels::Coarse => (Record { classes: &[20, 100], label_at: 0 }, "coarse_label_names.txt"),
     };
     read(&format!("CIFAR-100 {}", part.name()), &files, record, &folder.join(names))
 }
@@ -63,12 +72,12 @@ fn read(name: &str, files: &[PathBuf], record: Record, names: &Path) -> Result<I
     for file in files {
         append(file, record, &mut pixels, &mut labels)?;
     }
-    Images::new(name, pixels, SIZE, labels, class_names(names, record.classes)?)
+    Images::new(name, pixels, SIZE, labels, class_names(names, record.classes[record.label_at])?)
 }
 
 fn append(file: &Path, record: Record, pixels: &mut Vec<u8>, labels: &mut Vec<u32>) -> Result<()> {
     let content = bytes::read(file)?;
-    let length = record.label_bytes + PIXELS;
+    let length = record.classes.len() + PIXELS;
     let whole = content.len() / length * length;
     if content.is_empty() || whole != content.len() {
         let problem = format!("{} bytes are not whole records of {length}", content.len());
@@ -76,14 +85,14 @@ fn append(file: &Path, record: Record, pixels: &mut Vec<u8>, labels: &mut Vec<u3
     }
     pixels.reserve(content.len());
     for (row, bytes) in content.chunks_exact(length).enumerate() {
-        let label = bytes[record.label_at];
-        if usize::from(label) >= record.classes {
-            let problem = format!("label {label} of record {row} is not below {}", record.classes);
+        let (label_bytes, planes) = bytes.split_at(record.classes.len());
+        if let Some(at) = (0..label_bytes.len()).find(|&at| usize::from(label_bytes[at]) >= record.classes[at]) {
+            let problem = format!("label {} of record {row} is not below {}", label_bytes[at], record.classes[at]);
             let advice = "is this the binary version of the right data set? CIFAR-10 and CIFAR-100 records differ";
-            return Err(Error::byte(file, row * length + record.label_at, problem, advice));
+            return Err(Error::byte(file, row * length + at, problem, advice));
         }
-        labels.push(label.into());
-        pixels.extend_from_slice(&bytes[record.label_bytes..]);
+        labels.push(label_bytes[record.label_at].into());
+        pixels.extend_from_slice(planes);
     }
     Ok(())
 }

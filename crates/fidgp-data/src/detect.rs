@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::{Error, Result, Summary, inspect, inspect_pairs, listing};
+use crate::{Error, Result, Summary, Watch, inspect, inspect_folder, inspect_pairs, inspect_root, listing};
 
 /// Looks at a path, or says nothing where it is something else.
 type Recogniser = fn(&Path) -> Result<Option<Summary>>;
 
 /// Asked in this order; the first that knows the path describes it.
-const RECOGNISERS: [Recogniser; 8] = [
+const RECOGNISERS: [Recogniser; 7] = [
     inspect::cifar10,
     inspect::cifar100,
     inspect::svhn,
@@ -16,19 +16,32 @@ const RECOGNISERS: [Recogniser; 8] = [
     inspect::uci,
     inspect::arrays,
     inspect_pairs::pairs,
-    inspect::image_folder,
 ];
 
 /// Finds out what `path` (a folder, or one of its files) holds, reads and checks it, and describes it.
+///
+/// # Errors
+/// When it is not known, or anything in it is damaged; every damaged picture is named.
 pub fn detect(path: &Path) -> Result<Summary> {
+    detect_watched(path, &|_, _| ())
+}
+
+/// [`detect`], which tells how many pictures of a folder are decoded.
+pub fn detect_watched(path: &Path, watch: Watch) -> Result<Summary> {
     if !path.exists() {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(Error::io(path, missing));
+    }
+    if let Some(summary) = inspect_root::data_root(path, watch)? {
+        return Ok(summary);
     }
     for recognise in RECOGNISERS {
         if let Some(summary) = recognise(path)? {
             return Ok(summary);
         }
+    }
+    if let Some(summary) = inspect_folder::image_folder(path, watch)? {
+        return Ok(summary);
     }
     let held = if path.is_dir() { contents(path)? } else { "a file of an unknown kind".into() };
     let advice = "known are CIFAR binary, SVHN .mat, idx, UCI, .npy, .safetensors, CamVid, Cityscapes, and pictures in one folder per class";

@@ -63,6 +63,26 @@ pub enum Error {
         /// The way out.
         advice: &'static str,
     },
+    /// Several faults below one folder.
+    #[error("{}: {}", folder.display(), listed(faults, what))]
+    Several {
+        /// The folder.
+        folder: PathBuf,
+        /// What of it was looked at, in words: "1200 pictures".
+        what: String,
+        /// What is wrong, each with its place and its hint.
+        faults: Vec<Error>,
+    },
+}
+
+/// How many faults are told one by one.
+const SHOWN: usize = 20;
+
+fn listed(faults: &[Error], what: &str) -> String {
+    let shown = faults.iter().take(SHOWN).fold(String::new(), |text, fault| text + "\n  " + &fault.to_string());
+    let more = faults.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("\n  … and {more} more") } else { String::new() };
+    format!("{} of {what} damaged:{shown}{more}", faults.len())
 }
 
 impl Error {

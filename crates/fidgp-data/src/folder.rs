@@ -1,10 +1,16 @@
 //! A folder of pictures in one folder per class, as ImageNet is kept: `root/<class>/*.{jpg,jpeg,png,webp}`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
 
 use crate::{Error, Images, Picture, Result, listing};
 
 const EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
+
+/// Is told how many pictures of how many are looked at, from several threads.
+pub type Watch<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// The list of pictures; each is decoded when asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,9 +116,30 @@ impl ImageFolder {
         )
     }
 
-    /// Decodes everything and returns what went wrong, file by file.
-    pub fn damaged(&self) -> Vec<Error> {
-        self.files.iter().filter_map(|file| Picture::open(file).err()).collect()
+    /// Decodes every picture, on all cores, and hands each to `look`; `watch` is told after each how many are done.
+    ///
+    /// # Errors
+    /// [`Error::Several`], which names every picture that is damaged.
+    pub fn survey<T: Send>(&self, look: impl Fn(&Picture) -> T + Sync, watch: Watch) -> Result<Vec<T>> {
+        let done = AtomicUsize::new(0);
+        let open = |file: &PathBuf| {
+            let seen = Picture::open(file).map(|picture| look(&picture));
+            watch(done.fetch_add(1, Ordering::Relaxed) + 1, self.rows());
+            seen
+        };
+        let all: Vec<Result<T>> = self.files.par_iter().map(open).collect();
+        let (mut sound, mut faults) = (Vec::with_capacity(all.len()), Vec::new());
+        for seen in all {
+            match seen {
+                Ok(value) => sound.push(value),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if faults.is_empty() {
+            return Ok(sound);
+        }
+        let what = format!("{} pictures", self.rows());
+        Err(Error::Several { folder: self.root.clone(), what, faults })
     }
 }
 

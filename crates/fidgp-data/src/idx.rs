@@ -24,6 +24,12 @@ pub const FASHION_NAMES: [&str; 10] =
 /// The classes of notMNIST.
 pub const NOTMNIST_NAMES: [&str; 10] = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"];
 
+/// The label files of MNIST, Fashion-MNIST and notMNIST alike.
+const OFFICIAL_LABELS: [&str; 2] = ["train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"];
+const OFFICIAL_CLASSES: usize = 10;
+/// Where the labels begin: after the magic number and one size.
+const LABELS_START: usize = 8;
+
 /// An array of bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idx {
@@ -48,9 +54,13 @@ pub fn notmnist(folder: &Path, part: Part) -> Result<Images> {
     folder_with_names("notMNIST", folder, part, NOTMNIST_NAMES.map(String::from).into())
 }
 
-/// Reads one part of any set in this layout; classes are numbered up to the highest label.
+/// Reads one part of any set in this layout; classes are numbered up to the highest label, which must be below 10 where
+/// the files have the names that MNIST and its kin have.
 pub fn folder(name: &str, folder: &Path, part: Part) -> Result<Images> {
-    folder_with_names(name, folder, part, Vec::new())
+    let [images, labels] = part_files(folder, part)?;
+    let is_official = OFFICIAL_LABELS.iter().any(|known| listing::name(&labels).trim_end_matches(".gz") == *known);
+    let most = if is_official { OFFICIAL_CLASSES } else { usize::from(u8::MAX) + 1 };
+    paired(&format!("{name} {}", part.name()), &images, &labels, most, Vec::new())
 }
 
 fn folder_with_names(name: &str, folder: &Path, part: Part, class_names: Vec<String>) -> Result<Images> {
@@ -59,7 +69,12 @@ fn folder_with_names(name: &str, folder: &Path, part: Part, class_names: Vec<Str
 }
 
 /// Pairs an image file with a label file; without names, classes are numbered up to the highest label.
-pub fn images_from(name: &str, images: &Path, labels: &Path, mut class_names: Vec<String>) -> Result<Images> {
+pub fn images_from(name: &str, images: &Path, labels: &Path, class_names: Vec<String>) -> Result<Images> {
+    let most = if class_names.is_empty() { usize::from(u8::MAX) + 1 } else { class_names.len() };
+    paired(name, images, labels, most, class_names)
+}
+
+fn paired(name: &str, images: &Path, labels: &Path, most: usize, mut class_names: Vec<String>) -> Result<Images> {
     let pictures = read(images)?;
     let classes = read(labels)?;
     let &[count, height, width] = &pictures.dims[..] else {
@@ -70,11 +85,23 @@ pub fn images_from(name: &str, images: &Path, labels: &Path, mut class_names: Ve
         let problem = format!("has size {:?} for {count} images", classes.dims);
         return Err(Error::file(labels, problem, "take both files from the same part of the set"));
     }
+    if count == 0 {
+        return Err(Error::file(images, "holds no images", FETCH_AGAIN));
+    }
+    check_labels(labels, &classes.data, most)?;
     if class_names.is_empty() {
         class_names = numbered(classes.data.iter().max().map_or(0, |&top| usize::from(top) + 1));
     }
     let labels = classes.data.into_iter().map(u32::from).collect();
     Images::new(name, pictures.data, [1, height, width], labels, class_names)
+}
+
+/// Names the first label that is not below `most`.
+fn check_labels(file: &Path, labels: &[u8], most: usize) -> Result<()> {
+    let Some(row) = labels.iter().position(|&label| usize::from(label) >= most) else { return Ok(()) };
+    let problem = format!("label {} of row {row} is not below {most}", labels[row]);
+    let advice = "MNIST, Fashion-MNIST and notMNIST have classes 0 to 9: fetch the file again, or give the right one";
+    Err(Error::byte(file, LABELS_START + row, problem, advice))
 }
 
 /// The image file and the label file of a part: `train-images…idx3…` or `t10k-images…` (also `test-images…`).
@@ -103,12 +130,8 @@ pub fn read(file: &Path) -> Result<Idx> {
         return Err(cursor.fault(0, problem, "only idx files of unsigned bytes are read"));
     };
     let sizes: Result<Vec<usize>> = (0..rank).map(|_| Ok(cursor.u32_be("the sizes")? as usize)).collect();
-    let (dims, start) = (sizes?, cursor.at());
-    let data = cursor.rest().to_vec();
-    if product(&dims) != Some(data.len()) {
-        let problem = format!("{} bytes follow the header, the size is {dims:?}", data.len());
-        return Err(cursor.fault(start, problem, FETCH_AGAIN));
-    }
+    let dims = sizes?;
+    let data = cursor.rest_of(product(&dims), &format!("the sizes {dims:?} of its header"))?.to_vec();
     Ok(Idx { dims, data })
 }
 

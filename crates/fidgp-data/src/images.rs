@@ -144,7 +144,7 @@ impl Images {
     pub fn channel_statistics(&self) -> ChannelStatistics {
         let [channels, height, width] = self.size;
         let planes = |channel| self.pixels.chunks_exact(height * width).skip(channel).step_by(channels);
-        let (mean, sd) = (0..channels).map(|channel| byte_moments(planes(channel))).unzip();
+        let (mean, sd) = (0..channels).map(|channel| ByteSums::of(planes(channel)).moments()).unzip();
         ChannelStatistics { mean, sd }
     }
 
@@ -164,18 +164,35 @@ pub(crate) fn numbered(classes: usize) -> Vec<String> {
     (0..classes).map(|class| class.to_string()).collect()
 }
 
-/// Mean and population standard deviation of bytes over 255; sums are exact. 0 where there are no bytes.
-pub(crate) fn byte_moments<'a>(planes: impl Iterator<Item = &'a [u8]>) -> (f64, f64) {
-    let (mut count, mut sum, mut squares) = (0_u128, 0_u128, 0_u128);
-    for plane in planes {
-        count += plane.len() as u128;
-        sum += u128::from(plane.iter().map(|&v| u64::from(v)).sum::<u64>());
-        squares += u128::from(plane.iter().map(|&v| u64::from(v) * u64::from(v)).sum::<u64>());
+/// How many bytes there were, their sum and the sum of their squares: exact, in any order.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ByteSums {
+    count: u128,
+    sum: u128,
+    squares: u128,
+}
+
+impl ByteSums {
+    pub fn of<'a>(planes: impl Iterator<Item = &'a [u8]>) -> Self {
+        planes.fold(Self::default(), |sums, plane| {
+            let sum = plane.iter().map(|&v| u64::from(v)).sum::<u64>().into();
+            let squares = plane.iter().map(|&v| u64::from(v) * u64::from(v)).sum::<u64>().into();
+            sums.and(Self { count: plane.len() as u128, sum, squares })
+        })
     }
-    if count == 0 {
-        return (0.0, 0.0);
+
+    pub fn and(self, other: Self) -> Self {
+        Self { count: self.count + other.count, sum: self.sum + other.sum, squares: self.squares + other.squares }
     }
-    // count² · variance = count · Σv² − (Σv)², exact in integers
-    let spread = (count * squares - sum * sum) as f64;
-    (sum as f64 / count as f64 / 255.0, spread.sqrt() / count as f64 / 255.0)
+
+    /// Mean and population standard deviation over 255; 0 where there are no bytes.
+    pub fn moments(self) -> (f64, f64) {
+        let Self { count, sum, squares } = self;
+        if count == 0 {
+            return (0.0, 0.0);
+        }
+        // count² · variance = count · Σv² − (Σv)², exact in integers
+        let spread = (count * squares - sum * sum) as f64;
+        (sum as f64 / count as f64 / 255.0, spread.sqrt() / count as f64 / 255.0)
+    }
 }

@@ -3,12 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    ImageFolder, Images, Part, PartSummary, Result, Summary,
+    Images, Part, PartSummary, Result, Summary,
     arrays::{self, Array},
-    cifar, folder, idx as idx_format,
-    images::byte_moments,
-    listing,
-    summary::{FileDigest, class_counts},
+    cifar, idx as idx_format, listing,
+    summary::FileDigest,
     svhn as svhn_format,
     uci::Uci,
 };
@@ -16,8 +14,6 @@ use crate::{
 const BATCHES: [&str; 5] =
     ["data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"];
 const PARTS: [Part; 2] = [Part::Train, Part::Test];
-/// How many pictures of a folder are decoded for the statistics.
-const SAMPLE: usize = 256;
 
 type Found = Result<Option<Summary>>;
 
@@ -49,7 +45,7 @@ pub fn cifar10(path: &Path) -> Found {
     }
     let is_there = |part| files.iter().any(|f| listing::name(f).starts_with("test") == (part == Part::Test));
     let parts = parts_there(is_there, |part| cifar::cifar10(&folder, part))?;
-    summary(path, "CIFAR-10, binary version", parts, &files, vec![])
+    cifar_summary(path, "CIFAR-10, binary version", parts, &files, 1)
 }
 
 pub fn cifar100(path: &Path) -> Found {
@@ -64,7 +60,22 @@ pub fn cifar100(path: &Path) -> Found {
     }
     let is_there = |part: Part| folder.join(format!("{}.bin", part.name())).is_file();
     let parts = parts_there(is_there, |part| cifar::cifar100(&folder, part, cifar::Labels::Fine))?;
-    summary(path, "CIFAR-100, binary version, fine labels", parts, &files, vec![])
+    cifar_summary(path, "CIFAR-100, binary version, fine labels", parts, &files, 2)
+}
+
+/// A summary that says which files have another number of records than their authors' own.
+fn cifar_summary(path: &Path, kind: &str, parts: Vec<PartSummary>, files: &[PathBuf], label_bytes: usize) -> Found {
+    let mut found = summary(path, kind, parts, files, vec![])?;
+    if let Some(summary) = &mut found {
+        for file in &summary.files {
+            let name = listing::name(&file.path);
+            let (there, official) = (cifar::records(file.bytes, label_bytes), cifar::official_records(&name));
+            if there != official {
+                summary.notes.push(format!("{name} has {there} of {official} rows"));
+            }
+        }
+    }
+    Ok(found)
 }
 
 pub fn svhn(path: &Path) -> Found {
@@ -144,44 +155,4 @@ fn array_parts(set: &str, all: &[Array]) -> Result<Vec<PartSummary>> {
         return Ok(vec![PartSummary::of_table(&arrays::table(set, features, targets)?)]);
     }
     Ok(vec![])
-}
-
-/// `root/<class>/…`, or `root/{train,val,test}/<class>/…`.
-pub fn image_folder(path: &Path) -> Found {
-    let holds_classes = |f: &PathBuf| listing::folders(f).is_ok_and(|classes| classes.iter().any(|c| has_pictures(c)));
-    let roots: Vec<PathBuf> = match path.is_dir() {
-        true if holds_classes(&path.to_owned()) => vec![path.to_owned()],
-        true => listing::folders(path)?.into_iter().filter(holds_classes).collect(),
-        false => vec![],
-    };
-    if roots.is_empty() {
-        return Ok(None);
-    }
-    let parts = roots.iter().map(|root| folder_part(root)).collect::<Result<_>>()?;
-    let note =
-        format!("means and sds are those of up to {SAMPLE} pictures per part, evenly spread; files are not hashed");
-    summary(path, "pictures in one folder per class", parts, &[], vec![note])
-}
-
-fn has_pictures(folder: &Path) -> bool {
-    folder::pictures(folder).is_ok_and(|found| !found.is_empty())
-}
-
-fn folder_part(root: &Path) -> Result<PartSummary> {
-    let found = ImageFolder::open(root)?;
-    let step = found.rows().div_ceil(SAMPLE).max(1);
-    let sample: Vec<_> = (0..found.rows()).step_by(step).map(|row| found.decode(row)).collect::<Result<_>>()?;
-    let planes: Vec<Vec<u8>> = sample.iter().map(crate::Picture::planar).collect();
-    let channel = |c: usize| byte_moments(planes.iter().map(|p| &p[c * p.len() / 3..(c + 1) * p.len() / 3]));
-    let (mean, sd) = (0..3).map(channel).unzip();
-    let size = sample.first().map(crate::Picture::size).filter(|&size| sample.iter().all(|p| p.size() == size));
-    Ok(PartSummary {
-        name: listing::name(root),
-        rows: found.rows(),
-        row_shape: size.map_or_else(Vec::new, |[width, height]| vec![3, height as usize, width as usize]),
-        classes: class_counts(found.class_names(), found.class_counts()),
-        mean,
-        sd,
-        pixels_sha256: None,
-    })
 }

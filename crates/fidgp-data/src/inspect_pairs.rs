@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::images::byte_moments;
+use crate::images::ByteSums;
 use crate::segmentation::{self, Portion};
 use crate::{ClassCount, PairSet, PartSummary, Result, Summary, VOID};
 
@@ -34,7 +34,7 @@ fn part(name: &str, set: &PairSet) -> Result<PartSummary> {
         mask.ids.iter().for_each(|&id| counts[usize::from(id)] += 1);
         let planes = picture.planar();
         for (channel, plane) in planes.chunks_exact((planes.len() / 3).max(1)).enumerate().take(3) {
-            let (mean, sd) = byte_moments(std::iter::once(plane));
+            let (mean, sd) = ByteSums::of(std::iter::once(plane)).moments();
             sums[channel] += mean;
             squares[channel] += mean * mean + sd * sd;
         }

@@ -29,14 +29,13 @@ pub fn read(file: &Path) -> Result<Array> {
     let kind = field(&header, "descr").and_then(quoted).unwrap_or("unknown");
     let shape = field(&header, "shape").and_then(sizes);
     let shape = shape.ok_or_else(|| bad(format!("no shape in the header: {}", header.trim_end()), FETCH_AGAIN))?;
-    let data_start = cursor.at();
-    let data = cursor.clone().rest();
-    let advice = "save it as uint8, int64, float32 or float64, little-endian: array.astype('<f4')";
-    let values = values(kind, data).ok_or_else(|| bad(format!("the type is `{kind}`"), advice))?;
-    if product(&shape) != Some(values.len()) || !data.len().is_multiple_of(values.item_bytes()) {
-        let problem = format!("{} bytes follow the header, the shape is {shape:?} of `{kind}`", data.len());
-        return Err(cursor.fault(data_start, problem, FETCH_AGAIN));
+    if shape.contains(&0) {
+        return Err(bad(format!("the shape is {shape:?}: there is nothing in it"), "save an array that has rows"));
     }
+    let advice = "save it as uint8, int64, float32 or float64, little-endian: array.astype('<f4')";
+    let (item_bytes, values) = reading(kind).ok_or_else(|| bad(format!("the type is `{kind}`"), advice))?;
+    let wanted = product(&shape).and_then(|items| items.checked_mul(item_bytes));
+    let values = values(cursor.rest_of(wanted, &format!("{shape:?} of `{kind}` in its header"))?);
     let name = listing::name(&file.with_extension(""));
     Ok(Array { name, shape, values })
 }
@@ -68,12 +67,16 @@ fn sizes(text: &str) -> Option<Vec<usize>> {
     inside.split(',').map(str::trim).filter(|size| !size.is_empty()).map(|size| size.parse().ok()).collect()
 }
 
-fn values(kind: &str, data: &[u8]) -> Option<Values> {
+/// From bytes to numbers of a type.
+type Reader = fn(&[u8]) -> Values;
+
+/// How many bytes an item of a type has, and how items are read.
+fn reading(kind: &str) -> Option<(usize, Reader)> {
     match kind {
-        "|u1" => Some(Values::U8(data.to_vec())),
-        "<f4" => Some(Values::f32_from(data)),
-        "<f8" => Some(Values::f64_from(data)),
-        "<i8" => Some(Values::i64_from(data)),
+        "|u1" => Some((1, |data| Values::U8(data.to_vec()))),
+        "<f4" => Some((4, Values::f32_from)),
+        "<f8" => Some((8, Values::f64_from)),
+        "<i8" => Some((8, Values::i64_from)),
         _ => None,
     }
 }

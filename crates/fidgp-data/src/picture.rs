@@ -3,12 +3,15 @@
 use std::{io::Cursor, path::Path};
 
 use image::{
-    ImageReader, RgbImage,
+    DynamicImage, ImageDecoder, ImageFormat, ImageReader, ImageResult, Limits, RgbImage,
     imageops::{self, FilterType},
+    metadata::Orientation,
 };
 
 use crate::{CropBox, Error, Result, bytes};
 
+/// What is decoded.
+const SUPPORTED: [ImageFormat; 3] = [ImageFormat::Jpeg, ImageFormat::Png, ImageFormat::WebP];
 /// No picture is enlarged beyond this many pixels.
 const MOST_PIXELS: f64 = 1e8;
 
@@ -17,16 +20,29 @@ const MOST_PIXELS: f64 = 1e8;
 pub struct Picture(RgbImage);
 
 impl Picture {
-    /// Decodes a JPEG, PNG or WebP; what it is, is read off its content, not its name.
+    /// Decodes a JPEG, PNG or WebP and turns it as its EXIF data say; what it is, is read off its content, not its name.
     pub fn open(file: &Path) -> Result<Self> {
         let content = bytes::read(file)?;
-        let reader = ImageReader::new(Cursor::new(&content)).with_guessed_format().map_err(|e| Error::io(file, e))?;
-        let advice = "the picture is damaged: fetch it again or remove it";
-        let decoded = reader.decode().map_err(|e| Error::file(file, format!("cannot be decoded: {e}"), advice))?;
-        if is_cut_jpeg(&content) {
-            return Err(Error::byte(file, content.len(), "cannot be decoded: the JPEG ends inside its data", advice));
+        let format = image::guess_format(&content).ok();
+        if let Some(other) = format.filter(|format| !SUPPORTED.contains(format)) {
+            let problem = format!("is a picture of the kind {other:?}, which is not supported");
+            return Err(Error::file(file, problem, "convert it to JPEG, PNG or WebP"));
         }
-        Ok(Self(decoded.into_rgb8()))
+        let mut bytes = Cursor::new(&content);
+        let decoded = format.map(|format| decoded(&mut bytes, format));
+        let said = match decoded {
+            Some(Ok(_)) if is_cut_jpeg(&content) => "the JPEG ends inside its data".to_owned(),
+            Some(Ok(decoded)) => return Ok(Self(decoded.into_rgb8())),
+            Some(Err(error)) => error.to_string(),
+            None => "it does not begin as a JPEG, PNG or WebP does".to_owned(),
+        };
+        let problem = format!("cannot be decoded: {said} (the file has {} bytes)", content.len());
+        Err(Error::byte(
+            file,
+            bytes.position() as usize,
+            problem,
+            "the picture is damaged: fetch it again or remove it",
+        ))
     }
 
     /// From bytes `[height, width, 3]`, or nothing where their number is wrong.
@@ -110,6 +126,16 @@ impl Picture {
         let [width, height] = self.size();
         Error::value("picture", format!("a picture of {width}×{height} {problem}"), advice)
     }
+}
+
+/// The picture the right way up; on an error the cursor stands where the decoder gave up.
+fn decoded(bytes: &mut Cursor<&Vec<u8>>, format: ImageFormat) -> ImageResult<DynamicImage> {
+    let mut decoder = ImageReader::with_format(bytes, format).into_decoder()?;
+    Limits::default().reserve(decoder.total_bytes())?;
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut picture = DynamicImage::from_decoder(decoder)?;
+    picture.apply_orientation(orientation);
+    Ok(picture)
 }
 
 /// Whether a JPEG has no end marker after its last scan; the decoder would fill the missing part with grey.

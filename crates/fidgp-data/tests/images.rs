@@ -128,7 +128,7 @@ fn idx_refuses_other_files() {
     let twice = idx::images_from("x", &images, &images, vec![]).unwrap_err().to_string();
     assert!(twice.contains("for 4 images"), "{twice}");
     let few = idx::images_from("x", &images, &labels, vec!["a".into(), "b".into()]).unwrap_err().to_string();
-    assert!(few.contains("row 1 has label 2, there are 2 classes"), "{few}");
+    assert!(few.contains("byte 9: label 2 of row 1 is not below 2"), "{few}");
     let magic = idx::read(&fixture("npy-images/images.npy")).unwrap_err().to_string();
     assert!(magic.contains("byte 0: the magic number is [93, 4e, 55, 4d]"), "{magic}");
     let empty = tempfile::tempdir().unwrap();

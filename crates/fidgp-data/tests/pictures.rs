@@ -37,7 +37,7 @@ fn a_folder_is_listed_in_order_and_decoded_on_demand() {
     assert!(folder.decode(4).unwrap_err().to_string().contains("picture 4 was asked for, there are 4"));
     let block = folder.load(&[3, 0], 10, 8).unwrap();
     assert_eq!((block.size(), block.labels()), ([3, 8, 8], &[1, 0][..]));
-    assert!(folder.damaged().is_empty());
+    assert_eq!(folder.survey(Picture::size, &|_, _| ()).unwrap()[1], [30, 20]);
 }
 
 #[test]
@@ -76,10 +76,36 @@ fn a_damaged_picture_is_named() {
     fs::write(class.join("broken.png"), &content[..100]).unwrap();
     fs::write(class.join("words.jpg"), "not a picture").unwrap();
     fs::write(class.join("notes.txt"), "passed over").unwrap();
-    let damaged = ImageFolder::open(root.path()).unwrap().damaged();
-    assert_eq!(damaged.len(), 2);
-    assert!(damaged[0].to_string().contains("broken.png: cannot be decoded"), "{}", damaged[0]);
-    assert!(damaged[1].to_string().contains("words.jpg: cannot be decoded"), "{}", damaged[1]);
+    fs::copy(fixture("pictures/cat/b.png"), class.join("sound.png")).unwrap();
+    let said = ImageFolder::open(root.path()).unwrap().survey(Picture::size, &|_, _| ()).unwrap_err().to_string();
+    assert!(said.contains("2 of 3 pictures damaged:\n"), "{said}");
+    assert!(said.contains("broken.png, byte 100: cannot be decoded: "), "{said}");
+    assert!(said.contains("(the file has 100 bytes)"), "{said}");
+    assert!(said.contains("words.jpg, byte 0: cannot be decoded: it does not begin as a JPEG"), "{said}");
+}
+
+#[test]
+fn a_gif_is_not_damaged_but_not_supported() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("moving.png");
+    fs::write(&file, b"GIF89a\x01\x00\x01\x00\x00\x00\x00;").unwrap();
+    let said = Picture::open(&file).unwrap_err().to_string();
+    assert!(said.contains("moving.png: is a picture of the kind Gif, which is not supported"), "{said}");
+    assert!(said.contains("convert it to JPEG, PNG or WebP"), "{said}");
+}
+
+#[test]
+fn a_picture_is_turned_as_its_exif_data_say() {
+    // after the start marker of a JPEG: an APP1 segment of one EXIF entry, orientation (0x0112) = 6, a quarter turn
+    let exif = b"\xff\xe1\x00\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+    let plain = fs::read(fixture("pictures/cat/a.JPEG")).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("turned.jpg");
+    fs::write(&file, [&plain[..2], exif, &plain[2..]].concat()).unwrap();
+    let (turned, plain) = (Picture::open(&file).unwrap(), open("pictures/cat/a.JPEG"));
+    assert_eq!((plain.size(), turned.size()), ([30, 20], [20, 30]));
+    // clockwise: the lower left corner comes to the upper left
+    assert_eq!(turned.rgb()[..3], plain.rgb()[19 * 30 * 3..][..3]);
 }
 
 #[test]

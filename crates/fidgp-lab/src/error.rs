@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::model_folder::MODEL_CONFIG_FILE;
+
 /// The result of everything fallible in this crate.
 pub type Result<T, E = LabError> = std::result::Result<T, E>;
 
@@ -35,7 +37,7 @@ pub enum LabError {
         why: String,
     },
     /// A checkpoint is broken or belongs to another network.
-    #[error("checkpoint {path}: {why}. Use the run's own run.toml, or start again with --force", path = path.display())]
+    #[error("checkpoint {path}: {why}. {advice}", path = path.display(), advice = checkpoint_advice(path))]
     Checkpoint {
         /// The file.
         path: PathBuf,
@@ -121,6 +123,15 @@ pub enum LabError {
     Torch(#[from] tch::TchError),
 }
 
+/// A model folder is written once; a run can be made again.
+fn checkpoint_advice(path: &Path) -> &'static str {
+    if path.with_file_name(MODEL_CONFIG_FILE).exists() {
+        "Fetch the model folder again, or export it anew: fidgp export RUN"
+    } else {
+        "Use the run's own run.toml, or start again with --force"
+    }
+}
+
 impl LabError {
     /// A config value that cannot be.
     pub fn config(key: impl Into<String>, why: impl Into<String>) -> Self {
@@ -141,5 +152,20 @@ impl LabError {
             Self::Zoo(error) => !matches!(error, Zoo::File { .. } | Zoo::Torch(_)),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_folder_is_not_told_to_start_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        let said = || LabError::Checkpoint { path: path.clone(), why: "is cut short".to_owned() }.to_string();
+        assert!(said().contains("start again with --force"));
+        std::fs::write(folder.path().join(MODEL_CONFIG_FILE), "{}").unwrap();
+        assert!(said().contains("export it anew") && !said().contains("--force"), "{}", said());
     }
 }

@@ -123,7 +123,8 @@ fn slot(value: &Value, common: &Map<String, Value>) -> Result<RuleSlot> {
         Some("inducing") => Ok(RuleSlot::Inducing(Box::new(inducing(settings)?))),
         Some("deterministic" | "none") => Ok(RuleSlot::Dense),
         other => {
-            let advice = "must be \"inducing\"; \"ffg\" and \"fcg\" put the posterior on the weights themselves and are not layers of a plan";
+            let advice =
+                "must be \"inducing\"; \"ffg\" for all layers goes with method = \"mean-field\", \"fcg\" is not there";
             Err(Error::setting("inference", other.unwrap_or("missing"), advice))
         }
     }
@@ -134,7 +135,9 @@ fn inducing(settings: Map<String, Value>) -> Result<InducingConfig> {
     let wrong = |error: serde_json::Error| Error::setting("bayesianize config", error, "has a value of the wrong type");
     let s: Settings = serde_json::from_value(Value::Object(settings)).map_err(wrong)?;
     let size = |name: &str, size: Option<i64>| {
-        size.ok_or_else(|| Error::setting(name, "missing", "give a number of inducing rows and columns"))
+        size.ok_or_else(|| {
+            Error::setting(name, "missing", "give a number; √d of each layer, bayesianize's default, is not there")
+        })
     };
     Ok(InducingConfig {
         inducing_rows: size("inducing_rows", s.inducing_rows)?,

@@ -20,7 +20,8 @@ pub enum Counting {
     /// What this library stores.
     Ours,
     /// What the paper's released code has: inducing sizes not capped, one scale more for every inducing row and column,
-    /// its own flow (16 hidden units) on convolutions and none on linear layers.
+    /// its own flow (16 hidden units) on convolutions and none on linear layers; of triangular factors only the triangle,
+    /// and no deviation beside the members of an ensemble.
     Compat,
 }
 
@@ -48,6 +49,14 @@ pub struct LayerCost {
     /// Multiply-accumulates of one image by our order of evaluation: fewer where the mean weight is applied factor by
     /// factor.
     pub macs_ours: i64,
+    /// FLOPs of one image and one draw by the paper's order of evaluation.
+    pub flops_paper: i64,
+    /// The same by our order of evaluation.
+    pub flops_ours: i64,
+    /// Size on disk in f32.
+    pub bytes_f32: i64,
+    /// Size on disk in f16.
+    pub bytes_f16: i64,
 }
 
 impl LayerCost {
@@ -105,20 +114,33 @@ impl Cost {
 /// When the plan names a layer the network does not have, or a flow's settings are impossible.
 pub fn cost(network: &[LayerGeometry], plan: &LayerPlan, counting: Counting) -> Result<Cost> {
     plan.check(network)?;
-    let layers = network.iter().map(|layer| layer_cost(layer, plan, counting)).collect::<Result<Vec<_>>>()?;
+    let counted = |layer| layer_cost(layer, plan, counting).map(summed);
+    let layers = network.iter().map(counted).collect::<Result<Vec<_>>>()?;
     let sum = |part: &dyn Fn(&LayerCost) -> i64| layers.iter().map(part).sum::<i64>();
     let (parameters, state, macs) = (sum(&|l| l.parameters), sum(&|l| l.state), sum(&|l| l.macs));
     Ok(Cost {
         parameters,
         state,
         macs,
-        flops_paper: 2 * (macs + sum(&LayerCost::draw_paper)),
-        flops_ours: 2 * sum(&|l| l.macs_ours + l.draw_ours()),
+        flops_paper: sum(&|l| l.flops_paper),
+        flops_ours: sum(&|l| l.flops_ours),
         factor_macs: sum(&|l| l.draw.map_or(0, |draw| draw.factors)),
-        bytes_f32: 4 * (parameters + state),
-        bytes_f16: 2 * (parameters + state),
+        bytes_f32: sum(&|l| l.bytes_f32),
+        bytes_f16: sum(&|l| l.bytes_f16),
         layers,
     })
+}
+
+/// A layer's FLOPs and bytes, from what was counted of it.
+fn summed(layer: LayerCost) -> LayerCost {
+    let numbers = layer.parameters + layer.state;
+    LayerCost {
+        flops_paper: 2 * (layer.macs + layer.draw_paper()),
+        flops_ours: 2 * (layer.macs_ours + layer.draw_ours()),
+        bytes_f32: 4 * numbers,
+        bytes_f16: 2 * numbers,
+        ..layer
+    }
 }
 
 fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Result<LayerCost> {
@@ -133,6 +155,10 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         baseline_draw: 0,
         orders: None,
         macs_ours: layer.macs(),
+        flops_paper: 0,
+        flops_ours: 0,
+        bytes_f32: 0,
+        bytes_f16: 0,
     };
     let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
     if let Some(baseline) = plan.baseline_for(&layer.name, kind) {
@@ -148,8 +174,11 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
     let sizes = config.sizes(d_out, d_in);
     let flow = sizes.rows * flow_row(&config.posterior, sizes.cols);
     cost.inducing = Some([sizes.rows, sizes.cols]);
-    cost.parameters =
-        prior_parameters(sizes) + posterior_parameters(&config.posterior, sizes) + i64::from(config.learn_lamda);
+    let posterior = match counting {
+        Counting::Ours => posterior_parameters(&config.posterior, sizes),
+        Counting::Compat => compat_posterior_parameters(&config.posterior, sizes),
+    };
+    cost.parameters = prior_parameters(sizes) + posterior + i64::from(config.learn_lamda);
     if counting == Counting::Compat {
         // scales of the uniform noise on Z, wherever the released layers replace FFG-U's
         cost.parameters += if plan_has_flow(plan, layer, kind) { sizes.rows + sizes.cols } else { 0 };
@@ -194,6 +223,17 @@ fn posterior_parameters(posterior: &PosteriorConfig, Sizes { rows, cols, .. }: S
         PosteriorConfig::Full => 2 * entries + entries * entries,
         PosteriorConfig::Ensemble { members } => (members + 1) * entries,
         PosteriorConfig::Flow { flow } => 2 * entries + flow.parameter_count(cols),
+    }
+}
+
+/// The released code's: a triangle has no entries above its diagonal, members have no deviation.
+fn compat_posterior_parameters(posterior: &PosteriorConfig, sizes: Sizes) -> i64 {
+    let (entries, triangle) = (sizes.rows * sizes.cols, |side: i64| side * (side + 1) / 2);
+    match posterior {
+        PosteriorConfig::MatrixNormal => entries + triangle(sizes.rows) + triangle(sizes.cols),
+        PosteriorConfig::Full => entries + triangle(entries),
+        PosteriorConfig::Ensemble { members } => members * entries,
+        PosteriorConfig::Diagonal | PosteriorConfig::Flow { .. } => posterior_parameters(posterior, sizes),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What came of an import.
 
+use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
@@ -35,6 +36,31 @@ impl ImportReport {
     pub fn found(&self) -> usize {
         self.matched.len() + self.renamed.len()
     }
+
+    /// How many tensors there are of each kind.
+    pub fn line(&self) -> String {
+        let [matched, renamed] = [self.matched.len(), self.renamed.len()];
+        let [missing, unused] = [self.missing.len(), self.unexpected.len()];
+        format!("{matched} tensors matched, {renamed} renamed, {missing} missing, {unused} unused")
+    }
+
+    /// Layers of the file none of whose tensors has a place in the network, by the file's names.
+    pub fn unused_layers(&self) -> Vec<&str> {
+        let renamed = self.renamed.iter().map(|(from, _)| from);
+        let other_shape = self.shape_mismatch.iter().map(|mismatch| &mismatch.name);
+        let used: HashSet<&str> =
+            self.matched.iter().chain(renamed).chain(other_shape).map(|name| layer_of(name)).collect();
+        let mut unused: Vec<&str> = self.unexpected.iter().map(|name| layer_of(name)).collect();
+        unused.retain(|layer| !used.contains(layer));
+        unused.sort_unstable();
+        unused.dedup();
+        unused
+    }
+}
+
+/// `layer1.0.conv1` of `layer1.0.conv1.weight`.
+fn layer_of(tensor: &str) -> &str {
+    tensor.rsplit_once('.').map_or(tensor, |(layer, _)| layer)
 }
 
 /// Names shown in one row of the table.

@@ -18,6 +18,7 @@
 
 pub mod baseline;
 pub mod bayesianize;
+mod bayesianize_mean_field;
 pub mod cost;
 mod cost_table;
 pub mod draw_cost;
@@ -44,6 +45,7 @@ mod start_report;
 pub mod weights;
 pub mod wrap;
 
+pub use bayesianize_mean_field::mean_field_from_bayesianize;
 pub use cost::{Cost, Counting, LayerCost, cost};
 pub use draw_cost::DrawCost;
 pub use error::{Error, Result};

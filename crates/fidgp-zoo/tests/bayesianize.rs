@@ -3,7 +3,7 @@
 use fidgp::layer::SlotConfig;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
-use fidgp_zoo::{LayerKind, LayerPlan, ResnetConfig};
+use fidgp_zoo::{LayerKind, LayerPlan, ResnetConfig, mean_field_from_bayesianize};
 
 const COMMON: &str = r#""whitened_u": true, "q_inducing": "diagonal", "learn_lamda": true, "init_lamda": 0.001,
     "max_lamda": 0.03, "max_sd_u": 0.1, "cache_cholesky": true, "prior_sd": 0.5, "sqrt_width_scaling": true"#;
@@ -61,7 +61,7 @@ fn mistakes_are_named() {
             vec!["inducing_row", "`inducing_rows`"],
         ),
         (r#"{"inference": "inducing", "inducing_rows": 8}"#, vec!["inducing_cols", "missing"]),
-        (r#"{"inference": "ffg", "max_sd": 0.1}"#, vec!["ffg", "\"inducing\""]),
+        (r#"{"inference": "ffg", "max_sd": 0.1}"#, vec!["ffg", "\"inducing\"", "method = \"mean-field\""]),
         (r#"{"inference": "inducing", "inducing_rows": "8", "inducing_cols": 8}"#, vec!["wrong type"]),
         (
             r#"{"inference": "inducing", "inducing_rows": 8, "inducing_cols": 8, "q_inducing": "laplace"}"#,
@@ -76,5 +76,28 @@ fn mistakes_are_named() {
     ] {
         let error = LayerPlan::from_bayesianize(json).unwrap_err().to_string();
         assert!(parts.iter().all(|part| error.contains(part)), "{json}: {error}");
+    }
+}
+
+/// The two released files, and FFGMixin's own names.
+#[test]
+fn mean_field_configs_are_read() {
+    let (config, layers) =
+        mean_field_from_bayesianize(r#"{"inference": "ffg", "max_sd": 0.1}"#).unwrap().expect("a config of FFG");
+    assert_eq!((config.init_sd, config.max_sd, config.prior_sd), (1e-4, 0.1, 1.0));
+    assert!(!config.sqrt_width_scaling && layers == ["*"]);
+    let unbounded = mean_field_from_bayesianize(r#"{"inference": "ffg"}"#).unwrap().unwrap().0;
+    assert!(unbounded.max_sd > 10.0);
+    let named = r#"{"inference": "FFG", "prior_weight_sd": 0.5, "prior_bias_sd": 0.5, "key_layers": ["fc"]}"#;
+    let (config, layers) = mean_field_from_bayesianize(named).unwrap().unwrap();
+    assert_eq!((config.prior_sd, layers), (0.5, vec!["fc".to_owned()]));
+    assert!(mean_field_from_bayesianize(r#"{"inference": "inducing"}"#).unwrap().is_none());
+    for (json, part) in [
+        (r#"{"inference": "ffg", "prior_sd": 0.5}"#, "unknown field `prior_sd`"),
+        (r#"{"inference": "ffg", "prior_mean": 1.0}"#, "prior_mean"),
+        (r#"{"inference": "ffg", "init_sd": 0.2, "max_sd": 0.1}"#, "init_sd"),
+    ] {
+        let error = mean_field_from_bayesianize(json).unwrap_err().to_string();
+        assert!(error.contains(part), "{json}: {error}");
     }
 }

@@ -124,3 +124,30 @@ fn explained_orders_are_those_that_are_counted() {
     }
     assert!([Order::BuiltForNoise, Order::BuiltForCost, Order::Factored].iter().all(|order| seen.contains(order)));
 }
+
+/// bayesianize: `inducing_mean` of an ensemble is `[members, R, C]` and all there is; a triangle is stored without zeros.
+#[test]
+fn posteriors_of_the_released_code_have_its_parameters() {
+    let plan = |posterior| {
+        LayerPlan::only(
+            &["fc"],
+            &InducingConfig { inducing_rows: 4, inducing_cols: 8, posterior, ..Default::default() },
+        )
+    };
+    let parameters = |posterior| cifar(10, &plan(posterior)).parameters;
+    let diagonal = parameters(PosteriorConfig::Diagonal); // 2·32
+    assert_eq!(parameters(PosteriorConfig::Ensemble { members: 5 }) - diagonal, 5 * 32 - 2 * 32);
+    assert_eq!(parameters(PosteriorConfig::MatrixNormal) - diagonal, 32 + 10 + 36 - 2 * 32);
+    assert_eq!(parameters(PosteriorConfig::Full) - diagonal, 32 + 32 * 33 / 2 - 2 * 32);
+}
+
+#[test]
+fn layers_add_up_to_the_whole() {
+    let whole = cifar(10, &fidgp(64));
+    let sum = |part: fn(&fidgp_zoo::LayerCost) -> i64| whole.layers.iter().map(part).sum::<i64>();
+    assert_eq!((sum(|l| l.flops_paper), sum(|l| l.flops_ours)), (whole.flops_paper, whole.flops_ours));
+    assert_eq!((sum(|l| l.bytes_f32), sum(|l| l.bytes_f16)), (4 * (whole.parameters + whole.state), whole.bytes_f16));
+    let head = whole.layers.iter().find(|layer| layer.name == "fc").unwrap();
+    assert_eq!(head.bytes_f32, 4 * (head.parameters + head.state));
+    assert_eq!(head.flops_paper, 2 * (head.macs + head.draw.unwrap().paper.total()));
+}

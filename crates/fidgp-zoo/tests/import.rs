@@ -155,3 +155,28 @@ fn a_classifier_becomes_a_backbone() {
     let error = import_tensors(&segmenter, cut, ImportMode::Backbone).unwrap_err().to_string();
     assert!(error.contains("backbone.layer2.0.conv1.weight"), "{error}");
 }
+
+#[test]
+fn a_safetensors_file_cut_anywhere_says_how_much_is_there_and_how_much_should_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.safetensors");
+    Tensor::write_safetensors(&[("fc1.weight", Tensor::zeros([2, 3], (Kind::Float, Device::Cpu)))], &path).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+    let said = weights::read(&path).unwrap_err().to_string();
+    let numbers = format!("it has {} bytes, its header promises {}", whole.len() - 5, whole.len());
+    assert!(said.contains("cut.safetensors") && said.contains(&numbers), "{said}");
+    std::fs::write(&path, &whole[..20]).unwrap();
+    assert!(weights::read(&path).unwrap_err().to_string().contains("it has 20 bytes, its header promises"));
+}
+
+#[test]
+fn layers_the_network_does_not_have_are_told_from_single_tensors() {
+    let zeros = |size: &[i64]| Tensor::zeros(size, (Kind::Float, Device::Cpu));
+    let own = [("fc1.weight", vec![2, 3]), ("fc1.bias", vec![2]), ("fc2.weight", vec![1, 2]), ("fc2.bias", vec![1])];
+    let foreign = [("fc1.scale", vec![2]), ("fc3.weight", vec![1, 1]), ("fc3.bias", vec![1])];
+    let tensors = own.into_iter().chain(foreign).map(|(name, size)| (name.to_owned(), zeros(&size))).collect();
+    let report = import_tensors(&small(), tensors, ImportMode::Whole).unwrap();
+    assert_eq!(report.unused_layers(), ["fc3"]);
+    assert_eq!(report.line(), "4 tensors matched, 0 renamed, 0 missing, 3 unused");
+}

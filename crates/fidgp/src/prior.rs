@@ -28,6 +28,9 @@ pub struct KroneckerPrior {
     pub d_col_raw: Tensor,
 }
 
+/// More inducing rows or columns than this are a slip of the pen: one covariance alone would take a gigabyte.
+pub const MOST_INDUCING: i64 = 16_384;
+
 /// Sizes of a weight matrix and of its inducing matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {

@@ -6,12 +6,15 @@ use fidgp_data::catalogue;
 
 use super::Outcome;
 use crate::args::{Data, DataAction};
+use crate::progress::PictureBar;
 
 pub fn run(arguments: &Data) -> Outcome {
     match &arguments.action {
         None => super::print(&catalogue_text())?,
         Some(DataAction::Check { path, json }) => {
-            let summary = fidgp_data::detect(path)?;
+            let bar = PictureBar::new();
+            let summary = fidgp_data::detect_watched(path, &|done, all| bar.pictures(done, all))?;
+            drop(bar);
             if *json {
                 super::print_json(&summary)?;
             } else {

@@ -72,6 +72,8 @@ fn data_check_says_what_a_folder_holds() {
     let place = Place::new();
     place.write("odd/readme.txt", "no data");
     place.fidgp(&["data", "check", "odd"]).ends(1).says(&["not a known data set"]);
+    place.write("pictures/cat/a.png", "no picture");
+    place.fidgp(&["data", "check", "pictures"]).ends(1).says(&["1 of 1 pictures damaged", "cat/a.png, byte 0"]);
 }
 
 #[test]

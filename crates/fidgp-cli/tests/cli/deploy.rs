@@ -191,7 +191,7 @@ fn bad_pictures_are_named_and_the_rest_is_predicted() {
     let said = place
         .fidgp(&["predict", run, "words.png", "apple.png", "nowhere.jpg", "empty", "--device", "cpu"])
         .ends(1)
-        .says(&["words.png: cannot be decoded", "nowhere.jpg: cannot be read", "empty: holds no .jpg"]);
+        .says(&["words.png, byte 0: cannot be decoded", "nowhere.jpg: cannot be read", "empty: holds no .jpg"]);
     assert!(said.out.contains("apple.png") && said.out.contains("epistemic"), "{}", said.out);
     let said = place.fidgp(&["predict", run, "words.png", "--json", "--device", "cpu"]).ends(1);
     let said: Value = serde_json::from_str(&said.out).unwrap();

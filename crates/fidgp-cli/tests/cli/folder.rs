@@ -132,5 +132,5 @@ fn what_is_wrong_with_a_folder_is_named() {
     train(&[]).ends(2).says(&["data.path", "such as `red` and `rot`"]);
     fs::rename(place.path("data/tiny/val/rot"), place.path("data/tiny/val/red")).unwrap();
     fs::write(place.path("data/tiny/train/red/000.png"), "not a picture").unwrap();
-    train(&[]).ends(1).says(&["train/red/000.png: cannot be decoded"]);
+    train(&[]).ends(1).says(&["train/red/000.png, byte 0: cannot be decoded"]);
 }

@@ -103,10 +103,7 @@ fn a_run_is_not_overwritten_without_force() {
     let before = contents(&place.path("run"));
     place.train(&["--set", "seed=2"]).ends(2).says(&["`run` holds a run already", "--resume", "--force"]);
     assert!(contents(&place.path("run")) == before);
-    place
-        .train(&["--set", "seed=2", "--force", "--set", "inducing.inducing_cols=0"])
-        .ends(2)
-        .says(&["fc1: inducing_rows x inducing_cols"]);
+    place.train(&["--set", "seed=2", "--force", "--set", "inducing.init_lamda=0.5"]).ends(2).says(&["fc1: init_lamda"]);
     assert!(contents(&place.path("run")) == before);
     place.train(&["--set", "seed=2", "--force"]).ends(0);
     assert_eq!(crate::json(&place.path("run/results.json"))["seed"], 2);
@@ -120,4 +117,34 @@ fn numbers_on_the_command_line_are_checked() {
         place.train(&words).ends(2).says(&[words[0]]);
     }
     assert!(!place.path("run").exists());
+}
+
+/// Data sets and splits that cannot be meant are misuse, not failures.
+#[test]
+fn a_data_set_that_is_not_one_of_small_images_is_told_where_it_belongs() {
+    let place = Place::new();
+    place.write("images.toml", crate::deploy::CONFIG);
+    let data = crate::fixture("cifar100-small");
+    let with = |more: &[&str]| {
+        let words = ["train", "images.toml", "--device", "cpu", "--data", data.to_str().unwrap()];
+        place.fidgp(&[&words, more].concat())
+    };
+    with(&["--set", "data.name=cifar1000"])
+        .ends(2)
+        .says(&["`data.name` = \"cifar1000\" is not known", "cifar100, svhn"]);
+    with(&["--set", "data.name=imagenet"]).ends(2).says(&["data.set = \"folder\""]);
+    with(&["--set", "data.name=camvid"]).ends(2).says(&["data.set = \"segmentation\""]);
+    with(&["--splits", "7"]).ends(2).says(&["--splits", "is for data.set = \"uci\""]);
+    assert!(!place.path("runs").exists());
+}
+
+#[test]
+fn inducing_sizes_are_checked_where_nothing_is_built() {
+    let place = Place::new();
+    place.write("images.toml", crate::deploy::CONFIG);
+    for size in ["-3", "0", "99999999999"] {
+        let change = format!("inducing.inducing_rows={size}");
+        let said = place.fidgp(&["cost", "images.toml", "--set", &change]).ends(2);
+        said.says(&["inducing_rows x inducing_cols", "must be 1 to 16384 each"]);
+    }
 }

@@ -77,6 +77,31 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
     assert_eq!(json(&place.path("wrapped/results.json"))["method"], "fidgp");
 }
 
+/// Weights of a deeper network have all that a shallower one needs; that some are left over is said, by default.
+#[test]
+fn weights_of_a_deeper_network_are_warned_of() {
+    let place = Place::new();
+    let data = fixture("cifar100-small");
+    let data = data.to_str().unwrap();
+    place.write("deep.toml", &PLAIN.replace("depth = 8", "depth = 14").replace("epochs = 2", "epochs = 1"));
+    place.write("bayes.toml", &(PLAIN.replace("deterministic", "fidgp") + INDUCING));
+    place.fidgp(&["train", "deep.toml", "--device", "cpu", "--data", data, "--out", "deep"]).ends(0);
+    let weights = "deep/checkpoint/last.safetensors";
+    let warning = "the network has no place for 12 layers of the file (layer1.1.bn1, layer1.1.bn2, layer1.1.conv1, …)";
+    let line = "last.safetensors: 39 tensors matched, 0 renamed, 0 missing, 30 unused";
+    wrap(&place, &["--weights", weights]).ends(0).says(&[warning, line]);
+    let start = format!("start.weights={weights}");
+    let words = ["train", "bayes.toml", "--device", "cpu", "--data", data, "--set", &start, "--set", "train.epochs=1"];
+    place.fidgp(&words).ends(0).says(&[warning, line]);
+
+    // nothing of ours is counted as a foreign file's
+    let header = r#"{"conv1.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
+    fs::write(place.path("foreign.safetensors"), file).unwrap();
+    let said = wrap(&place, &["--weights", "foreign.safetensors"]).ends(2);
+    said.says(&["the weights do not fit the network", "matched          0", "conv1.weight [1] in the file"]);
+}
+
 /// Weights with another program's names, and without a word about normalisation.
 #[test]
 fn the_training_set_is_not_needed_where_the_normalisation_is_given() {

@@ -57,6 +57,9 @@ impl RunConfig {
             }
             smallest = smallest.min(train);
         }
+        if let DataConfig::Images { name, .. } = &self.data {
+            super::data::check_image_set(name)?;
+        }
         if let DataConfig::Folder(folder) = &self.data {
             folder.check()?;
         }
@@ -167,7 +170,8 @@ impl RunConfig {
             (Method::Fidgp, Some(plan)) if plan.is_ffgu() => {
                 Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\""))
             }
-            _ => Ok(()),
+            (_, Some(plan)) => plan.check(),
+            (_, None) => Ok(()),
         }
     }
 

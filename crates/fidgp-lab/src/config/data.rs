@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fidgp_data::ChannelStatistics;
+use fidgp_data::{ChannelStatistics, catalogue};
 use serde::{Deserialize, Serialize};
 
 use super::SegmentationConfig;
@@ -41,7 +41,7 @@ pub enum DataConfig {
         /// What is done to training images.
         #[serde(default)]
         augment: Augment,
-        /// Use only so many training images (the first of every class), for quick trials.
+        /// Use only so many training images, the first in the order of the file, for quick trials.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<usize>,
     },
@@ -87,6 +87,24 @@ impl FolderConfig {
             return Err(LabError::config("data.crop", why));
         }
         Ok(())
+    }
+}
+
+/// Whether a set of small images has this name, and where else it belongs if not.
+pub(super) fn check_image_set(name: &str) -> Result<()> {
+    let wrong = |why: String| Err(LabError::config("data.name", why));
+    match catalogue::find(name).map(|entry| entry.name) {
+        Ok("imagenet") => {
+            wrong("= \"imagenet\" is not held in memory; use data.set = \"folder\" and data.path".to_owned())
+        }
+        Ok(pixels @ ("camvid" | "cityscapes")) => {
+            wrong(format!("= \"{pixels}\" has a class for every pixel; use data.set = \"segmentation\" and data.path"))
+        }
+        Ok("uci") => wrong("= \"uci\" has no images; use data.set = \"uci\" and a data.name such as yacht".to_owned()),
+        Ok(_) => Ok(()),
+        Err(_) => wrong(format!(
+            "= \"{name}\" is not known; known are cifar10, cifar100, svhn, mnist, fashion-mnist, notmnist"
+        )),
     }
 }
 

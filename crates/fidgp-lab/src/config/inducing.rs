@@ -45,6 +45,15 @@ impl InducingPlan {
         })
     }
 
+    /// Whether the settings of every rule are possible.
+    pub(super) fn check(&self) -> Result<()> {
+        let wrong = |error: fidgp::Error| LabError::config("inducing", format!("does not fit: {error}"));
+        self.layer_plan().rules().iter().try_for_each(|rule| match &rule.slot {
+            RuleSlot::Inducing(config) => config.check(&rule.layers).map_err(wrong),
+            RuleSlot::Size(_) | RuleSlot::Dense | RuleSlot::Baseline(_) => Ok(()),
+        })
+    }
+
     /// The plan for a network: later rules win.
     pub(super) fn layer_plan(&self) -> LayerPlan {
         let settings = match self {

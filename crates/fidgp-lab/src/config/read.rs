@@ -68,6 +68,7 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     for change in method.iter().chain(&others) {
         set(&mut table, &change.key, change.value.clone())?;
     }
+    take_in_mean_field(&mut table)?;
     fit_to_method(&mut table, !method.is_empty());
     take_in_bayesianize(&mut table)?;
     let config: RunConfig = Value::Table(table)
@@ -77,16 +78,32 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     Ok(config)
 }
 
+/// Puts a value at a dotted key; a number is an entry of a list, counted from 0.
 fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
-    match key.split_once('.') {
-        None => {
-            table.insert(key.to_owned(), value);
+    let Some((section, rest)) = key.split_once('.') else {
+        table.insert(key.to_owned(), value);
+        return Ok(());
+    };
+    set_within(table.entry(section).or_insert_with(|| Value::Table(Table::new())), section, rest, value)
+}
+
+fn set_within(place: &mut Value, name: &str, key: &str, value: Value) -> Result<()> {
+    let (first, rest) = key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));
+    match place {
+        Value::Table(inner) => set(inner, key, value),
+        Value::Array(entries) => {
+            let count = entries.len();
+            let entry = first.parse::<usize>().ok().and_then(|index| entries.get_mut(index)).ok_or_else(|| {
+                let why = format!("`{first}` is no entry of `{name}`, which has {count}, counted from 0");
+                LabError::config(format!("{name}.{key}"), why)
+            })?;
+            match rest {
+                None => *entry = value,
+                Some(rest) => return set_within(entry, first, rest, value),
+            }
             Ok(())
         }
-        Some((section, rest)) => match table.entry(section).or_insert_with(|| Value::Table(Table::new())) {
-            Value::Table(inner) => set(inner, rest, value),
-            _ => Err(LabError::config(key, format!("`{section}` is a value, not a section"))),
-        },
+        _ => Err(LabError::config(format!("{name}.{key}"), format!("`{name}` is a value, not a section"))),
     }
 }
 
@@ -97,6 +114,27 @@ fn take_in_bayesianize(table: &mut Table) -> Result<()> {
     if !file.trim_start().starts_with('{') {
         let why = |error: std::io::Error| LabError::config("inducing.bayesianize", format!("`{file}`: {error}"));
         *file = std::fs::read_to_string(&*file).map_err(why)?;
+    }
+    Ok(())
+}
+
+/// Puts the settings of a mean-field config of bayesianize into `[baseline]`, for the methods that have these.
+fn take_in_mean_field(table: &mut Table) -> Result<()> {
+    let method = table.get("method").and_then(Value::as_str).and_then(Method::named);
+    if method.and_then(Method::baseline) != Some("mean-field") {
+        return Ok(());
+    }
+    take_in_bayesianize(table)?;
+    let text = table.get("inducing").and_then(|section| section.get("bayesianize")).and_then(Value::as_str);
+    let Some(text) = text else { return Ok(()) };
+    let wrong = |error: fidgp_zoo::Error| LabError::config("inducing.bayesianize", format!("is wrong: {error}"));
+    let Some((settings, layers)) = fidgp_zoo::mean_field_from_bayesianize(text).map_err(wrong)? else { return Ok(()) };
+    let mut section = Table::try_from(settings).expect("every setting has a TOML form");
+    section.insert("layers".to_owned(), Value::Array(layers.into_iter().map(Value::String).collect()));
+    table.remove("inducing");
+    let baseline = table.entry("baseline").or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(baseline) = baseline {
+        section.into_iter().for_each(|(key, value)| _ = baseline.entry(key).or_insert(value));
     }
     Ok(())
 }

@@ -66,6 +66,10 @@ pub struct Setting<'a> {
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Option<Results>> {
     config.check()?;
     setting.member.map_or(Ok(()), |member| members::check(config, member))?;
+    if !setting.splits.is_empty() && !matches!(config.data, DataConfig::Uci { .. }) {
+        let why = "is for data.set = \"uci\"; this data set has one division into training and test data";
+        return Err(LabError::config("--splits", why));
+    }
     refuse_to_mix(setting)?;
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,

@@ -35,9 +35,31 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let own: Vec<_> = own.collect();
     let added: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
     tensors.extend(own);
-    let mut report = import_tensors(&model.store, tensors, mode)?;
-    report.matched.retain(|name| !added.contains(name));
+    let leave_out_own = |report: &mut ImportReport| report.matched.retain(|name| !added.contains(name));
+    let mut report = import_tensors(&model.store, tensors, mode).map_err(|mut error| {
+        if let fidgp_zoo::Error::Import(report) = &mut error {
+            leave_out_own(report);
+        }
+        error
+    })?;
+    leave_out_own(&mut report);
+    tell(file, &report);
     Ok((model, report))
+}
+
+/// Says in a line what became of a file's tensors, and warns of layers that the network does not have.
+fn tell(file: &Path, report: &ImportReport) {
+    tracing::info!(target: "start", "{}: {}", file.display(), report.line());
+    let unused = report.unused_layers();
+    if !unused.is_empty() {
+        let listed = unused.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+        let more = if unused.len() > 3 { ", …" } else { "" };
+        tracing::warn!(
+            "{}: the network has no place for {} layers of the file ({listed}{more}), they are not used; is it the weights of this very network?",
+            file.display(),
+            unused.len()
+        );
+    }
 }
 
 /// Starts a model at a plain one of the same network.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use safetensors::{Dtype, SafeTensors, View};
+use fidgp_zoo::weights::wrong_length;
+use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
 use serde::{Deserialize, Serialize};
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
@@ -84,8 +85,9 @@ pub fn write(path: &Path, tensors: &[(String, Tensor)], (name, text): (&str, Str
 pub fn load(path: &Path) -> Result<Checkpoint> {
     let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
     let data = std::fs::read(path).map_err(|error| broken(error.to_string()))?;
-    let (_, metadata) = SafeTensors::read_metadata(&data).map_err(|error| broken(error.to_string()))?;
-    let parsed = SafeTensors::deserialize(&data).map_err(|error| broken(error.to_string()))?;
+    let unsound = |error: SafeTensorError| broken(wrong_length(&data).unwrap_or_else(|| error.to_string()));
+    let (_, metadata) = SafeTensors::read_metadata(&data).map_err(unsound)?;
+    let parsed = SafeTensors::deserialize(&data).map_err(unsound)?;
     let progress = metadata.metadata().as_ref().and_then(|m| m.get("progress"));
     let progress = progress.map_or(Ok(Progress::default()), |text| serde_json::from_str(text));
     let tensors = parsed.tensors().into_iter().map(|(name, view)| {

@@ -23,15 +23,37 @@ use crate::{Error, Result};
 pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>> {
     let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
     if is_safetensors(&bytes) {
+        if let Some(problem) = wrong_length(&bytes) {
+            return Err(file_error(path, problem));
+        }
         return Tensor::read_safetensors(path).map_err(|error| file_error(path, error));
     }
-    checkpoint::read(&bytes).map_err(|problem| file_error(path, problem))
+    checkpoint::read(&bytes).map_err(|problem| file_error(path, format!("{problem} (it has {} bytes)", bytes.len())))
 }
+
+/// The longest header the format allows.
+const LONGEST_HEADER: u64 = 100_000_000;
 
 /// Eight bytes of header length, then JSON.
 fn is_safetensors(bytes: &[u8]) -> bool {
     let Some((length, rest)) = bytes.split_first_chunk::<8>() else { return false };
-    u64::from_le_bytes(*length) <= rest.len() as u64 && rest.first() == Some(&b'{')
+    u64::from_le_bytes(*length) <= LONGEST_HEADER && rest.first() == Some(&b'{')
+}
+
+/// Where a safetensors file has another length than its header says; nothing where the header cannot be read.
+pub fn wrong_length(bytes: &[u8]) -> Option<String> {
+    let (length, rest) = bytes.split_first_chunk::<8>()?;
+    let header_length = u64::from_le_bytes(*length);
+    let data = match rest.get(..header_length as usize) {
+        None => 0,
+        Some(header) => {
+            let header: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
+            header.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64()).max().unwrap_or(0)
+        }
+    };
+    let (there, promised) = (bytes.len() as u64, data.checked_add(8 + header_length)?);
+    let advice = "the file is damaged or incomplete: fetch it again";
+    (there != promised).then(|| format!("it has {there} bytes, its header promises {promised}; {advice}"))
 }
 
 fn file_error(path: &Path, problem: impl std::fmt::Display) -> Error {

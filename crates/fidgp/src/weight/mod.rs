@@ -18,7 +18,7 @@ use crate::conditional::{self, Conditional, ConditionalKl, MatheronNoise, NoiseO
 use crate::distribution::{BoundMap, Bounded};
 use crate::linalg::{Check, Jitter, check_finite};
 use crate::posterior::{InducingNoise, Posterior, PosteriorConfig, PosteriorOptions};
-use crate::prior::{self, Grams, KroneckerPrior, PriorFactors, Sizes, ZStart, layer_name};
+use crate::prior::{self, Grams, KroneckerPrior, MOST_INDUCING, PriorFactors, Sizes, ZStart, layer_name};
 use crate::{Error, Key, Result};
 
 /// How a layer's weight is made Bayesian. Names follow bayesianize where it has the same thing.
@@ -107,13 +107,14 @@ impl InducingConfig {
         Sizes { d_out, d_in, rows: cap(self.inducing_rows, d_out), cols: cap(self.inducing_cols, d_in) }
     }
 
-    fn check(&self, name: &str) -> Result<()> {
+    /// Whether the settings are possible; an error begins with `name`, the layer or section they are of.
+    pub fn check(&self, name: &str) -> Result<()> {
         let wrong = |setting: &str, value: &dyn ToString, advice: &str| {
             Err(Error::setting(format!("{name}: {setting}"), value.to_string(), advice))
         };
-        if self.inducing_rows < 1 || self.inducing_cols < 1 {
+        if [self.inducing_rows, self.inducing_cols].iter().any(|size| !(1..=MOST_INDUCING).contains(size)) {
             let size = format!("{}x{}", self.inducing_rows, self.inducing_cols);
-            return wrong("inducing_rows x inducing_cols", &size, "needs at least one row and one column");
+            return wrong("inducing_rows x inducing_cols", &size, &format!("must be 1 to {MOST_INDUCING} each"));
         }
         if self.prior_sd <= 0.0 || !self.prior_sd.is_finite() {
             return wrong("prior_sd", &self.prior_sd, "must be greater than 0");

@@ -1,0 +1,69 @@
+//! Values changed on the command line: entries of lists, sizes that cannot be, configs of bayesianize.
+
+use fidgp_lab::config::{BaselineConfig, Override, RunConfig, parse};
+
+const CONFIG: &str = r#"
+name = "overrides"
+method = "fidgp"
+[data]
+set = "images"
+name = "cifar10"
+[network]
+kind = "resnet-cifar"
+depth = 20
+[inducing]
+inducing_rows = 16
+[[inducing.rules]]
+layers = ["fc"]
+inducing_rows = 4
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 1
+batch_size = 8
+optimiser = { kind = "adam", learning_rate = 0.001 }
+groups = [{ parameters = ["*.z_row"], rate = 0.5 }]
+"#;
+
+fn with(changes: &[&str]) -> Result<RunConfig, String> {
+    let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    parse(CONFIG, &overrides).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_number_is_an_entry_of_a_list() {
+    let config = with(&["inducing.rules.0.inducing_rows=8", "train.groups.0.rate=0.25"]).unwrap();
+    assert!((config.train.groups[0].rate - 0.25).abs() < 1e-12);
+    let section = toml::Table::try_from(&config).unwrap();
+    assert_eq!(section["inducing"]["rules"][0]["inducing_rows"].as_integer(), Some(8));
+    let pattern = with(&["inducing.rules.0.layers.0=conv1"]).unwrap();
+    assert_eq!(toml::Table::try_from(&pattern).unwrap()["inducing"]["rules"][0]["layers"][0].as_str(), Some("conv1"));
+    for change in ["inducing.rules.1.inducing_rows=8", "inducing.rules.first.inducing_rows=8"] {
+        let error = with(&[change]).unwrap_err();
+        assert!(error.contains("is no entry of `rules`, which has 1, counted from 0"), "{error}");
+    }
+    assert!(with(&["train.groups.0.rate.more=1"]).unwrap_err().contains("`rate` is a value, not a section"));
+}
+
+#[test]
+fn inducing_sizes_that_cannot_be_are_refused_before_anything_is_built() {
+    for size in ["-3", "0", "99999999999"] {
+        for key in ["inducing.inducing_rows", "inducing.inducing_cols", "inducing.rules.0.inducing_rows"] {
+            let error = with(&[&format!("{key}={size}")]).unwrap_err();
+            assert!(error.contains("must be 1 to 16384 each"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn mean_field_takes_a_config_of_bayesianize() {
+    let json = r#"inducing.bayesianize='{"inference": "ffg", "max_sd": 0.2, "key_layers": ["fc"]}'"#;
+    let config = with(&["method=mean-field", "inducing={}", json]).unwrap();
+    let Some(BaselineConfig::MeanField { layers, max_sd, init_sd, prior_sd, .. }) = &config.baseline else {
+        panic!("{:?}", config.baseline)
+    };
+    assert_eq!((&layers[..], *max_sd, *init_sd, *prior_sd), (&["fc".to_owned()][..], 0.2, 1e-4, 1.0));
+    assert!(config.inducing.is_none());
+    let error = with(&["inducing={}", json]).unwrap_err();
+    assert!(error.contains("method = \"mean-field\""), "{error}");
+}
