@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Plan;
+use crate::calibrate::TEMPERATURE_FILE;
 use crate::error::{LabError, Result};
 use crate::ood::{self, OneU, Settings};
 use crate::predict::Predictor;
@@ -15,20 +16,29 @@ use crate::report::ood::write_ood_report;
 /// AUROC by set and score.
 pub type Aurocs = BTreeMap<String, BTreeMap<String, f64>>;
 
+/// What is known of a run out of distribution.
+pub(super) struct OfRun {
+    /// Of the sets of the plan; none where a control failed.
+    pub aurocs: Aurocs,
+    /// Scores that there are none of, and why.
+    pub left_out: Vec<String>,
+}
+
 /// Where a run keeps its benchmark.
 const FOLDER: &str = "ood";
 /// ID training images that scores are fitted on, as `fidgp ood` has it.
 const FIT: usize = 10_000;
 const BATCH: usize = 200;
 
-/// The scores of a run on the sets of the plan: read where they are, else computed. None where a control fails, with a
-/// warning: a comparison of many does not end with one.
-pub(super) fn of_run(run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
+/// The scores of a run on the sets of the plan: read where they are, else computed. Of the network as it was trained, without
+/// a temperature, since its results are. None where a control fails, with a warning: a comparison of many does not end with
+/// one.
+pub(super) fn of_run(run: &Path, plan: &Plan) -> Result<OfRun> {
     let path = run.join(FOLDER).join("ood.json");
-    if let Some(found) = read(&path, &plan.ood)? {
-        return Ok(Some(found));
+    if let Some(found) = read(&path, run, &plan.ood)? {
+        return Ok(found);
     }
-    let predictor = Predictor::open(run, plan.device)?;
+    let predictor = Predictor::as_trained(run, plan.device, Some(&plan.data_root))?;
     let draws = predictor.config.predict.draws;
     let settings = Settings {
         model: run.display().to_string(),
@@ -51,7 +61,8 @@ pub(super) fn of_run(run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
     let bench = match ood::run(&predictor, &settings, &mut |text| tracing::info!("{text}")) {
         Err(LabError::Refused { why }) => {
             tracing::warn!("{}: no out-of-distribution table, a control failed: {why}", run.display());
-            return Ok(None);
+            let left_out = vec![format!("every score: a control failed: {why}")];
+            return Ok(OfRun { aurocs: Aurocs::new(), left_out });
         }
         other => other?,
     };
@@ -59,16 +70,20 @@ pub(super) fn of_run(run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
     write_ood_report(&bench, &out)?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
     bench.document.write(&path)?; // last: what has it is whole
-    read(&path, &plan.ood)
+    let lost = || LabError::File { path: path.clone(), why: "does not have the sets it was written for".to_owned() };
+    read(&path, run, &plan.ood)?.ok_or_else(lost)
 }
 
-/// AUROCs of a document that has all of the sets.
-fn read(path: &Path, sets: &[String]) -> Result<Option<Aurocs>> {
+/// A document that has all of the sets, and no temperature.
+fn read(path: &Path, run: &Path, sets: &[String]) -> Result<Option<OfRun>> {
     if !path.exists() {
         return Ok(None);
     }
     let text = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
     let document: Value = serde_json::from_slice(&text).map_err(|error| LabError::file(path, &error))?;
+    if is_tempered(&document, run) {
+        return Ok(None);
+    }
     let mut found = Aurocs::new();
     for score in document["scores"].as_array().into_iter().flatten() {
         for (set, metrics) in score["sets"].as_object().into_iter().flatten() {
@@ -79,5 +94,12 @@ fn read(path: &Path, sets: &[String]) -> Result<Option<Aurocs>> {
     }
     let name =
         |set: &String| Path::new(set).file_name().map_or(set.clone(), |name| name.to_string_lossy().into_owned());
-    Ok(sets.iter().all(|set| found.contains_key(&name(set))).then_some(found))
+    let left_out = document["left_out"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let left_out = left_out.map(str::to_owned).collect();
+    Ok(sets.iter().all(|set| found.contains_key(&name(set))).then_some(OfRun { aurocs: found, left_out }))
+}
+
+/// Whether logits were, or in a document that does not say so may have been, divided by a temperature.
+fn is_tempered(document: &Value, run: &Path) -> bool {
+    document.get("temperature").map_or_else(|| run.join(TEMPERATURE_FILE).exists(), |found| !found.is_null())
 }
