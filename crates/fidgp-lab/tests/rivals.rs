@@ -32,6 +32,28 @@ batch_size = 20
 optimiser = { kind = "adam", learning_rate = 0.01 }
 "#;
 
+const PIXELS: &str = r#"
+name = "shapes"
+method = "deterministic"
+seed = 3
+[data]
+set = "segmentation"
+layout = "masks"
+path = "shapes"
+classes = ["ground", "red", "blue"]
+crop = [32, 32]
+[network]
+kind = "fcn"
+depth = 18
+width = 4
+[likelihood]
+kind = "pixels"
+[train]
+epochs = 1
+batch_size = 8
+optimiser = { kind = "adam", learning_rate = 0.01 }
+"#;
+
 const WIDTH: i64 = 32; // of the last layer's inputs
 
 /// An untrained network of a method, as somebody would open it.
@@ -94,6 +116,22 @@ fn draws_of_every_random_method_are_scored_and_do_not_depend_on_the_batch() {
             let (least, spread) = (mutual.min().double_value(&[]), mutual.std(true).double_value(&[]));
             assert!(least > 0.0 && spread > 0.0, "{method}: {least} {spread}");
         }
+    }
+}
+
+/// A picture's draws are means over its pixels, as its logits are; masks are one for all pictures there too.
+#[test]
+fn draws_of_a_segmentation_are_those_of_whole_pictures() {
+    for method in ["mc-dropout", "mean-field"] {
+        let config = parse(PIXELS, &[format!("method={method}").parse().unwrap()]).unwrap();
+        let signature = Signature::expected(&config, None).unwrap();
+        let model = Model::init(&config, &signature, Device::Cpu).unwrap();
+        let predictor = Predictor { config, model, classes: fidgp_data::unnamed(3), view: None };
+        let seen = |pixels: &Tensor| observed(&predictor, pixels).draws.unwrap();
+        let (total, mutual) = seen(&pixels());
+        assert_eq!((total.size(), mutual.size()), (vec![12], vec![12]), "{method}");
+        assert!(gap(&seen(&pixels().narrow(0, 4, 3)).0, &total.narrow(0, 4, 3)) < 1e-5, "{method}");
+        assert!(mutual.min().double_value(&[]) > 0.0, "{method}");
     }
 }
 
