@@ -155,9 +155,19 @@ fn duplicates_are_counted_and_made_sets_follow_from_their_seed() {
 fn statistics_are_kept_while_the_weights_stay() {
     let store = tch::nn::VarStore::new(Device::Cpu);
     let mut weight = store.root().var("weight", &[3], tch::nn::Init::Const(0.5));
-    let basis = |seed| Basis { id: "made", images: 5, seed, batch: 2, u: "mean".into(), draws: 0, gradients: true };
-    let sign = |seed| signature(&weights_sha256(&store).unwrap(), &basis(seed));
-    let (first, other) = (sign(1), sign(2));
+    let basis = |seed, temperature| Basis {
+        id: "made",
+        images: 5,
+        seed,
+        batch: 2,
+        u: "mean".into(),
+        draws: 0,
+        gradients: true,
+        temperature,
+    };
+    let weights = || weights_sha256(&store).unwrap();
+    let sign = |seed| signature(&weights(), &basis(seed, None));
+    let (first, other, tempered) = (sign(1), sign(2), signature(&weights(), &basis(1, Some(1.5))));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ood-statistics.safetensors");
     let f32s = |shape: &[i64]| Key::new(3).normal(shape, Kind::Float, Device::Cpu).to_kind(Kind::Double);
@@ -169,7 +179,7 @@ fn statistics_are_kept_while_the_weights_stay() {
     let read = Statistics::read(&path, &first).unwrap();
     assert_eq!((&read.labels, &read.features, &read.columns), (&kept.labels, &kept.features, &kept.columns));
     assert_eq!(read.moments, kept.moments); // in the order of the network
-    assert!(Statistics::read(&path, &other).is_none());
+    assert!(Statistics::read(&path, &other).is_none() && Statistics::read(&path, &tempered).is_none());
     let _ = tch::no_grad(|| weight.fill_(0.6));
     assert!(Statistics::read(&path, &sign(1)).is_none());
     std::fs::write(&path, b"broken").unwrap();

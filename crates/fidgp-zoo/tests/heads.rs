@@ -155,6 +155,9 @@ fn a_ddu_head_is_the_plain_layer_and_knows_the_density_of_its_inputs() {
     let labels: Vec<i64> = (0..40).map(|i| i % 2).collect();
     let curvature = Tensor::eye(2, (Kind::Double, Device::Cpu));
     let head = head(network.as_ref());
+    let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
+    _ = network.forward(&x, &mut pass).unwrap();
+    assert!(pass.taps.feature(LOG_DENSITY).is_none()); // not settled yet: no density
     head.settle(&shown(x.shallow_clone(), Tensor::from_slice(&labels), curvature.shallow_clone())).unwrap();
     let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
     let outputs = network.forward(&x, &mut pass).unwrap();

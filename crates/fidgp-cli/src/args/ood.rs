@@ -44,7 +44,7 @@ pub struct Ood {
     /// Score with this draw of U and not with its posterior mean
     #[arg(long, value_name = "NUMBER")]
     pub draw: Option<u64>,
-    /// Weight draws K of the mutual information; 0 leaves it out [default: as in the model's config]
+    /// Draws K (weights, masks, processes) of the mutual information; 0 leaves it out [default: as in the model's config]
     #[arg(long)]
     pub draws: Option<u64>,
     /// No backward pass: leaves out the scores made of gradients, at a third of the time

@@ -105,7 +105,7 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
     let (data, pictures) = (crate::fixture("cifar100-small"), crate::fixture("cifar100-pictures"));
     let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
-    let methods = "deterministic,batch-ensemble,laplace,ddu";
+    let methods = "deterministic,batch-ensemble,laplace,ddu,mc-dropout";
     let compare = |methods: &str, limit: &str| {
         let words = ["compare", "images.toml", "--methods", methods, "--seeds", "1", "--out", "compared"];
         let ood = ["--device", "cpu", "--data", data, "--ood", pictures, "--ood-limit", limit];
@@ -113,17 +113,24 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     };
     let said = compare(methods, "30");
     assert!(said.out.contains("images-batch-ensemble  AUROC % on cifar100-pictures: msp"), "{}", said.out);
-    let document = crate::json(&place.0.path().join("compared/comparison.json"));
-    for (contender, has_doubt) in document["contenders"].as_array().unwrap().iter().zip([false, true, true, false]) {
+    let compared = |part: &str| crate::json(&place.0.path().join("compared/comparison.json"))[part].clone();
+    let document = compared("contenders");
+    let has_doubt = [false, true, true, false, true];
+    for (contender, has_doubt) in document.as_array().unwrap().iter().zip(has_doubt) {
         let scores = &contender["ood"]["cifar100-pictures"];
         assert!((0.0..=1.0).contains(&scores["msp"]["mean"].as_f64().unwrap()), "{contender}");
         assert_eq!(scores["mutual-information"].is_object(), has_doubt, "{contender}");
+        let why = contender["ood_left_out"].as_array().unwrap();
+        let why = why.iter().any(|why| why.as_str().unwrap().starts_with("total-entropy, mutual-information: "));
+        assert_eq!(why, !has_doubt, "{contender}");
     }
-    for difference in document["differences"].as_array().unwrap() {
+    for difference in compared("differences").as_array().unwrap() {
         assert_eq!(difference["units"], "examples", "one seed is no pair: {difference}");
     }
+    assert!(document[3]["ood"]["cifar100-pictures"]["ddu"].is_object(), "its own density: {}", document[3]);
     let page = fs::read_to_string(place.0.path().join("compared/report.html")).unwrap();
     assert!(page.contains("Out of distribution") && page.contains("cifar100-pictures: energy"));
+    assert!(page.contains("images-deterministic: total-entropy, mutual-information: "), "{page}");
 
     let benchmark = place.0.path().join("compared/images-ddu/seed-3/ood/ood.json");
     let before = fs::read(&benchmark).unwrap();
@@ -137,6 +144,14 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     let said = place.fidgp(&["calibrate", run, "--data", data, "--device", "cpu", "--json"]).ends(0);
     let found: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert!(found["nll_after"].as_f64().unwrap() <= found["nll_before"].as_f64().unwrap(), "{found}");
+    // results.json is of the network as it was trained, and so is what stands beside it, whoever left a benchmark there
+    let temperature = || crate::json(&place.0.path().join(run).join("ood/ood.json"))["temperature"].clone();
+    let tempered = ["ood", run, "--data", data, "--device", "cpu", "--ood", pictures, "--limit", "30", "--fit", "30"];
+    place.fidgp(&tempered).ends(0);
+    assert_eq!(temperature(), found["temperature"]);
+    compare(methods, "30");
+    assert!(temperature().is_null());
+    assert_eq!(compared("contenders")[2]["ood"], document[2]["ood"]);
     let said = place.fidgp(&["predict", "compared/images-ddu/seed-3", pictures, "--device", "cpu"]).ends(0);
     assert!(said.out.contains("log density"), "{}", said.out);
 }

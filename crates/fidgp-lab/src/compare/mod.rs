@@ -82,7 +82,7 @@ pub struct Comparison {
 struct Finished {
     run: Run,
     examples: Option<Examples>,
-    ood: Option<Aurocs>,
+    ood: Option<ood::OfRun>,
 }
 
 /// Runs every config under every seed, unless its folder has the results already, and writes one report.
@@ -170,8 +170,8 @@ fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finishe
         };
         experiment::run(config, &setting, watcher(config).as_mut())?;
     }
-    let aurocs = if plan.ood.is_empty() { None } else { ood::of_run(config, &folder, plan)? };
-    Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)?, ood: aurocs })
+    let ood = if plan.ood.is_empty() { None } else { Some(ood::of_run(config, &folder, plan)?) };
+    Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)?, ood })
 }
 
 /// Whether a folder has the results of all splits that are asked for.

@@ -16,25 +16,35 @@ use crate::report::ood::write_ood_report;
 /// AUROC by set and score.
 pub type Aurocs = BTreeMap<String, BTreeMap<String, f64>>;
 
+/// What is known of a run out of distribution.
+pub(super) struct OfRun {
+    /// Of the sets of the plan; none where a control failed.
+    pub aurocs: Aurocs,
+    /// Scores that there are none of, and why.
+    pub left_out: Vec<String>,
+}
+
 /// Where a run keeps its benchmark.
 const FOLDER: &str = "ood";
 /// ID training images that scores are fitted on, as `fidgp ood` has it.
 const FIT: usize = 10_000;
 const BATCH: usize = 200;
 
-/// The scores of a run on the sets of the plan: read where they are, else computed. None where a control fails, with a
-/// warning: a comparison of many does not end with one.
-pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<Option<Aurocs>> {
+/// The scores of a run on the sets of the plan: read where they are, else computed. Of the network as it was trained, without
+/// a temperature, since its results are. None where a control fails, with a warning: a comparison of many does not end with
+/// one.
+pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<OfRun> {
     let path = run.join(FOLDER).join("ood.json");
     let settings = settings(config, run, plan);
     if let Some(found) = read(&path, &settings)? {
-        return Ok(Some(found));
+        return Ok(found);
     }
-    let predictor = Predictor::open(run, plan.device)?;
+    let predictor = Predictor::as_trained(run, plan.device, Some(&plan.data_root))?;
     let bench = match ood::run(&predictor, &settings, &mut |text| tracing::info!("{text}")) {
         Err(LabError::Refused { why }) => {
             tracing::warn!("{}: no out-of-distribution table, a control failed: {why}", run.display());
-            return Ok(None);
+            let left_out = vec![format!("every score: a control failed: {why}")];
+            return Ok(OfRun { aurocs: Aurocs::new(), left_out });
         }
         other => other?,
     };
@@ -42,7 +52,8 @@ pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<Opti
     write_ood_report(&bench, &out)?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
     bench.document.write(&path)?; // last: what has it is whole
-    read(&path, &settings)
+    let lost = || LabError::File { path: path.clone(), why: "does not have the sets it was written for".to_owned() };
+    read(&path, &settings)?.ok_or_else(lost)
 }
 
 /// The benchmark that a plan asks of a run.
@@ -68,8 +79,8 @@ fn settings(config: &RunConfig, run: &Path, plan: &Plan) -> Settings {
     }
 }
 
-/// AUROCs of the sets that are asked for, of a document that these settings would give.
-fn read(path: &Path, settings: &Settings) -> Result<Option<Aurocs>> {
+/// A document that has all of the sets, and that these settings would give.
+fn read(path: &Path, settings: &Settings) -> Result<Option<OfRun>> {
     if !path.exists() {
         return Ok(None);
     }
@@ -89,11 +100,14 @@ fn read(path: &Path, settings: &Settings) -> Result<Option<Aurocs>> {
     }
     let name =
         |set: &String| Path::new(set).file_name().map_or(set.clone(), |name| name.to_string_lossy().into_owned());
-    Ok(settings.ood.iter().map(name).map(|set| Some((set.clone(), found.get(&set)?.clone()))).collect())
+    let left_out = document["left_out"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let left_out = left_out.map(str::to_owned).collect();
+    let all = settings.ood.iter().all(|set| found.contains_key(&name(set)));
+    Ok(all.then_some(OfRun { aurocs: found, left_out }))
 }
 
-/// Whether a document was made from as many images of each set, with the same U, draws and seed, with its controls and nothing
-/// chosen. One from before `limit` was written does not say.
+/// Whether a document was made from as many images of each set, with the same U, draws and seed, with its controls, nothing
+/// chosen and no temperature. One from before `limit` was written does not say.
 fn is_of(document: &Value, settings: &Settings) -> bool {
     let as_asked = [
         ("limit", json!(settings.most_images())),
@@ -102,6 +116,7 @@ fn is_of(document: &Value, settings: &Settings) -> bool {
         ("seed", json!(settings.seed)),
         ("controls_skipped", json!(settings.skip_controls)),
         ("chosen", Value::Null),
+        ("temperature", Value::Null),
     ];
     as_asked.iter().all(|(key, value)| document.get(key) == Some(value))
 }

@@ -75,7 +75,7 @@ const SCORES: [&str; 6] = ["msp", "energy", "mutual-information", "ddu", "residu
 
 fn ood(contenders: &[Contender]) -> Option<Section> {
     let sets: BTreeSet<&String> = contenders.iter().flat_map(|contender| contender.ood.keys()).collect();
-    if sets.is_empty() {
+    if sets.is_empty() && contenders.iter().all(|contender| contender.ood_left_out.is_empty()) {
         return None;
     }
     let columns: Vec<_> = sets.iter().flat_map(|set| SCORES.map(|score| (set.as_str(), score))).collect();
@@ -96,12 +96,21 @@ fn ood(contenders: &[Contender]) -> Option<Section> {
     Some(Section {
         id: "compared-ood".to_owned(),
         heading: "Out of distribution".to_owned(),
-        lead: "AUROC in per cent, mean over seeds; by the benchmark of fidgp ood, after its controls. A dash: the config has no \
-               such score, or a control failed."
+        lead: "AUROC in per cent, mean over seeds; by the benchmark of fidgp ood, after its controls. Networks as they were \
+               trained, like their results: without a temperature of fidgp calibrate. Why there is a dash stands below."
             .to_owned(),
-        body: table(&head, rows),
+        body: table(&head, rows) + &left_out(contenders),
         figures: Vec::new(),
     })
+}
+
+/// Why configs do not have scores, as their benchmarks say it.
+fn left_out(contenders: &[Contender]) -> String {
+    let of_one = |one: &Contender| {
+        let line = |why: &String| tags("li", &escape(&format!("{}: {why}", one.name)));
+        one.ood_left_out.iter().map(line).collect::<String>()
+    };
+    tags("ul", &contenders.iter().map(of_one).collect::<String>())
 }
 
 fn significance(differences: &[Difference]) -> Section {

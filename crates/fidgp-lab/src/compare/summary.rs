@@ -1,6 +1,6 @@
 //! A config's runs in numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fidgp_metrics::{mean, sample_sd};
 use serde::Serialize;
@@ -44,6 +44,9 @@ pub struct Contender {
     /// AUROC by OoD set and score; scores that are missing in a seed are left out.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ood: BTreeMap<String, BTreeMap<String, Spread>>,
+    /// OoD scores that there are none of in some seed, and why.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub ood_left_out: BTreeSet<String>,
 }
 
 /// All configs, in order.
@@ -79,15 +82,17 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
         train_seconds: seconds.and_then(|seconds| spread(&seconds)),
         relative_training: None,
         ood: aurocs(runs),
+        ood_left_out: runs.iter().filter_map(|run| run.ood.as_ref()).flat_map(|ood| ood.left_out.clone()).collect(),
         metrics: names.filter_map(|name| Some((name.clone(), over_seeds(name)?))).collect(),
     }
 }
 
 /// The scores that every seed has, over seeds.
 fn aurocs(runs: &[Finished]) -> BTreeMap<String, BTreeMap<String, Spread>> {
-    let Some(first) = runs[0].ood.as_ref() else { return BTreeMap::new() };
+    let Some(first) = runs[0].ood.as_ref().map(|ood| &ood.aurocs) else { return BTreeMap::new() };
     let over_seeds = |set: &str, score: &str| {
-        let values: Option<Vec<f64>> = runs.iter().map(|run| run.ood.as_ref()?.get(set)?.get(score).copied()).collect();
+        let values: Option<Vec<f64>> =
+            runs.iter().map(|run| run.ood.as_ref()?.aurocs.get(set)?.get(score).copied()).collect();
         spread(&values?)
     };
     let of_set = |(set, scores): (&String, &BTreeMap<String, f64>)| {

@@ -104,11 +104,20 @@ pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results>
 /// # Errors
 /// When there is no whole checkpoint, or it belongs to another network.
 pub fn restore(config: &RunConfig, run: &Path, model: &mut Model) -> Result<()> {
+    let step = restore_as_trained(config, run, model)?;
+    calibrate::read(run, step)?.map_or(Ok(()), |temperature| model.temper(temperature))
+}
+
+/// The same without the temperature, as `results.json` has it; says which training step the weights are of.
+///
+/// # Errors
+/// When there is no whole checkpoint, or it belongs to another network.
+pub fn restore_as_trained(config: &RunConfig, run: &Path, model: &mut Model) -> Result<u64> {
     let path = chosen_checkpoint(config, run);
     let saved = checkpoint::load(&path)?;
     checkpoint::restore(&path, &saved, &model.store)?;
     model.norms = norms::read(&run.join(norms::NORMS_FILE), saved.progress.step, config, model)?;
-    calibrate::read(run, saved.progress.step)?.map_or(Ok(()), |temperature| model.temper(temperature))
+    Ok(saved.progress.step)
 }
 
 /// The checkpoint that a run's results are of.

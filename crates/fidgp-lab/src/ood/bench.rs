@@ -175,9 +175,11 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     }
     let fit = some_of(&train, settings.fit, settings.seed);
     let weights = weights_sha256(&predictor.model.store)?;
-    let kept = kept(&weights, &id_name, fit.labels.len(), settings);
+    let temperature = predictor.model.temperature;
+    let kept = kept(&weights, (&id_name, fit.labels.len()), temperature, settings);
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
-    let pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
+    let mut pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
+    pipeline.scorer.left_out.extend(observer.left_out());
     let pixels = |most: usize| {
         let part = |pixels: &Tensor| pixels.narrow(0, 0, pixels.size()[0].min(most as i64));
         let sets = ood.iter().map(|(set, pixels)| (set.name.clone(), part(pixels))).collect::<Vec<_>>();
@@ -195,6 +197,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     };
     let mut bench = compare(&pipeline, compared, settings, started, say)?;
     bench.document.weights_sha256 = Some(weights);
+    bench.document.temperature = temperature;
     let (id, batch) = (&beside_id, settings.batch);
     bench.document.spectral = spectral::measure(predictor, &observer, (&fit.pixels, id), &beside_sets, batch)?;
     let part = id.narrow(0, 0, id.size()[0].min(batch as i64));
@@ -209,10 +212,15 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
 }
 
 /// Where statistics are kept, and what they must agree on.
-fn kept(weights_sha256: &str, id: &str, images: usize, settings: &Settings) -> Option<Kept> {
+fn kept(
+    weights_sha256: &str,
+    (id, images): (&str, usize),
+    temperature: Option<f64>,
+    settings: &Settings,
+) -> Option<Kept> {
     let path = settings.more.statistics.clone()?;
     let (u, seed, batch) = (settings.u.to_string(), settings.seed, settings.batch);
-    let basis = Basis { id, images, seed, batch, u, draws: settings.draws, gradients: settings.gradients };
+    let basis = Basis { id, images, seed, batch, u, draws: settings.draws, gradients: settings.gradients, temperature };
     Some(Kept { path, signature: signature(weights_sha256, &basis) })
 }
 
@@ -275,6 +283,7 @@ pub(super) fn compare(
         schema: OOD_SCHEMA,
         model: settings.model.clone(),
         weights_sha256: None,
+        temperature: None,
         method,
         id: id.name,
         id_images: shown.len(),

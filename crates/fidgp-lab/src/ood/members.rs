@@ -1,12 +1,29 @@
-//! What an ensemble, or a weight that draws itself, says about images: one answer for each, whatever the number of passes.
+//! What an ensemble, or a layer that draws itself, says about images: one answer for each, whatever the number of passes.
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Pass, Slot};
+use fidgp::layer::{CustomWeight, Factors, Mode, Pass, Slot};
 use fidgp::linalg::Check;
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
-use crate::model::Model;
+use crate::model::{Likelihood, Model};
+
+/// A picture's logits are the mean of its pixels'; those of a class for each picture stay as they are. `[N, C, ..]` → `[N, C]`
+pub(super) fn of_pictures(model: &Model, logits: &Tensor) -> Tensor {
+    match &model.likelihood {
+        Likelihood::Pixels(pixels) => pooled(&logits.narrow(1, 0, pixels.classes)),
+        _ => logits.shallow_clone(),
+    }
+}
+
+/// Mean over the positions of an image; vectors stay as they are. `[N, C, ..]` → `[N, C]`
+pub(super) fn pooled(tensor: &Tensor) -> Tensor {
+    if tensor.dim() == 4 {
+        tensor.mean_dim([2_i64, 3].as_slice(), false, tensor.kind())
+    } else {
+        tensor.shallow_clone()
+    }
+}
 
 /// Logits whose softmax is the mean of the members' and whose log-sum-exp is the mean of theirs; those of a single network
 /// stay as they are. `[K·N, C]` → `[N, C]`
@@ -30,25 +47,23 @@ pub(super) fn averaged(features: &Tensor, members: i64, rows: i64) -> Option<Ten
     (features.size()[0] == members * rows).then(|| features.view(blocks.as_slice()).mean_dim(0, false, features.kind()))
 }
 
-/// Whether passes of another key are other networks, each the same for all batches: weights that draw themselves. Masks and
-/// processes are drawn anew for every batch, and their score of an image would depend on the others.
-pub(super) fn draws_weights(model: &Model) -> bool {
-    let random = |slot: &&Slot| slot.is_random();
-    let by_weight = |slot: &Slot| matches!(slot, Slot::Custom(weight) if weight.draws_weight());
-    let slots = model.network.slots();
-    slots.iter().copied().filter(random).count() > 0 && slots.into_iter().filter(random).all(by_weight)
+/// Whether layers draw themselves: weights, masks or processes.
+pub(super) fn draw_themselves(model: &Model) -> bool {
+    model.network.slots().into_iter().filter_map(Slot::custom).any(CustomWeight::is_random)
 }
 
-/// Logits of every member, or of so many draws. `[N, C]` each
+/// Logits of every member, or of so many draws: each has one weight, one mask and one noise of its processes for all images of
+/// all sets, as a draw of inducing weights has. `[N, C]` each
 pub(super) fn passes(model: &Model, x: &Tensor, draws: u64, key: Key) -> Result<Vec<Tensor>> {
     let members = model.network.members();
     if members > 1 {
-        let logits = model.network.forward(x, &mut Pass::plain(Mode::Eval))?;
+        let logits = of_pictures(model, &model.network.forward(x, &mut Pass::plain(Mode::Eval))?);
         return Ok(logits.view([members, -1, logits.size()[1]]).unbind(0));
     }
     let factors = Factors::of(&[], Check::Now)?;
     let one = |k: u64| -> Result<Tensor> {
-        Ok(model.network.forward(x, &mut Pass::draw(&[], &factors, Mode::Eval, key.at(k))?)?)
+        let mut pass = Pass::draw(&[], &factors, Mode::Eval, key.at(k))?.with_one_noise();
+        Ok(of_pictures(model, &model.network.forward(x, &mut pass)?))
     };
     (0..draws).map(one).collect()
 }

@@ -11,10 +11,11 @@ use fidgp::prior::PriorFactors;
 use fidgp::weight::InducingWeight;
 use fidgp_zoo::Operation;
 use fidgp_zoo::baseline::activation::Head;
+use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use fidgp_zoo::baseline::odin;
 use tch::{Device, Kind, Tensor};
 
-use super::members;
+use super::members::{self, pooled};
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, Model, Normalisation};
 use crate::predict::Predictor;
@@ -42,6 +43,8 @@ pub struct Observed {
     pub perturbed: Option<Tensor>,
     /// Total entropy and mutual information over K draws. `[N]`, `[N]`
     pub draws: Option<(Tensor, Tensor)>,
+    /// Density of the features by the model's own Gaussians, where it has them (DDU). `[N]`
+    pub log_density: Option<Tensor>,
     /// Spatial mean of the input of every 3×3 convolution. `[N, C]` each
     pub pooled: Vec<(String, Tensor)>,
     /// `ln` of the share of each Bayesian layer's mean patch that its inducing columns leave. `[N]` each
@@ -72,6 +75,7 @@ impl Observed {
                 let of = |part: &Self| part.draws.as_ref().map(|(a, b)| (a.shallow_clone(), b.shallow_clone()));
                 (cat(&|part| share(of(part).map(|d| d.0).as_ref())), cat(&|part| share(of(part).map(|d| d.1).as_ref())))
             }),
+            log_density: all(|part| part.log_density.is_some()).then(|| cat(&|part| share(part.log_density.as_ref()))),
             pooled: named(|part| &part.pooled),
             unexplained: named(|part| &part.unexplained),
             rows: named(|part| &part.rows),
@@ -88,6 +92,7 @@ impl Observed {
             features: self.features.map(cut),
             perturbed: self.perturbed.map(cut),
             draws: self.draws.map(|(total, mutual)| (cut(total), cut(mutual))),
+            log_density: self.log_density.map(cut),
             pooled: each(self.pooled),
             unexplained: each(self.unexplained),
             rows: each(self.rows),
@@ -122,7 +127,7 @@ pub struct ModelObserver<'a> {
     gradients: bool,
     perturb: bool,
     draws: Vec<Vec<Tensor>>,
-    /// Draws of weights that draw themselves, and the key of them.
+    /// Draws of layers that draw themselves, and the key of them.
     own_draws: (u64, Key),
     block: Option<i64>,
 }
@@ -186,7 +191,7 @@ impl<'a> ModelObserver<'a> {
                 let pass = Pass::draw(&weights, &factors, Mode::Eval, key.at(k))?;
                 Ok(pass.weights().collect())
             };
-            let own_draws = (if members::draws_weights(model) { draws } else { 0 }, key);
+            let own_draws = (if members::draw_themselves(model) { draws } else { 0 }, key);
             let draws = if weights.is_empty() { 0 } else { draws };
             Ok(Self {
                 model,
@@ -210,6 +215,23 @@ impl<'a> ModelObserver<'a> {
     #[must_use]
     pub fn in_blocks(self, size: usize) -> Self {
         Self { block: Some(size.max(1) as i64), ..self }
+    }
+
+    /// Scores that this model does not have, and why.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let one_answer = self.inducing.is_empty() && !members::draw_themselves(self.model);
+        if self.model.network.members() == 1 && (one_answer || self.own_draws.0 == 0 && self.draws.is_empty()) {
+            let why = if one_answer { "the network has neither draws nor members" } else { "no draws were asked for" };
+            all.push(format!("total-entropy, mutual-information: {why}"));
+        }
+        if self.inducing.is_empty() {
+            all.push("variance, residual, compat-residual: the network has no inducing weights".to_owned());
+        }
+        if self.head.is_none() {
+            all.push("react, scale, ash, vim: the last layer is no plain linear one with a bias".to_owned());
+        }
+        all
     }
 
     /// The last layer, at the same U; none where it is no linear one.
@@ -281,12 +303,8 @@ impl<'a> ModelObserver<'a> {
     fn forward(&self, x: &Tensor, weights: &[Tensor], taps: Taps) -> Result<(Tensor, Pass)> {
         let mut pass = self.pass.with_weights(weights).with_taps(taps);
         let logits = self.model.network.forward(x, &mut pass)?;
-        // A picture's logits are the mean of its pixels'.
-        let logits = match &self.model.likelihood {
-            Likelihood::Pixels(pixels) => pooled(&logits.narrow(1, 0, pixels.classes)),
-            _ => members::joined(&logits, self.model.network.members()),
-        };
-        Ok((logits, pass))
+        let logits = members::of_pictures(self.model, &logits);
+        Ok((members::joined(&logits, self.model.network.members()), pass))
     }
 
     /// Gradients of the summed loss at the outputs of the Bayesian layers.
@@ -343,7 +361,8 @@ impl ModelObserver<'_> {
     fn observe_together(&self, pixels: &Tensor) -> Result<Observed> {
         let x = self.inputs(pixels);
         let layers = self.inducing.iter().map(|layer| layer.name.as_str());
-        let wanted: Vec<&str> = layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES]).collect();
+        let wanted: Vec<&str> =
+            layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES, LOG_DENSITY]).collect();
         let (mut taps, mut perturbed) = (Vec::new(), None);
         let (logits, pass) = if self.perturb {
             let leaf = x.detach().set_requires_grad(true);
@@ -363,6 +382,7 @@ impl ModelObserver<'_> {
                 features: pass.taps.feature(FEATURES).and_then(single).map(|features| plain(&pooled(&features))),
                 perturbed,
                 draws: self.entropies(&x)?,
+                log_density: pass.taps.feature(LOG_DENSITY).map(plain),
                 ..Observed::default()
             };
             for name in &self.pooled {
@@ -399,15 +419,6 @@ impl Inducing {
         };
         let bias = x.size()[1] + 1 == self.factors.a_col.size()[1];
         Ok(if bias { Tensor::cat(&[&x, &x.narrow(1, 0, 1).ones_like()], 1) } else { x })
-    }
-}
-
-/// Mean over the positions of an image; vectors stay as they are. `[N, C, ..]` → `[N, C]`
-fn pooled(tensor: &Tensor) -> Tensor {
-    if tensor.dim() == 4 {
-        tensor.mean_dim([2_i64, 3].as_slice(), false, tensor.kind())
-    } else {
-        tensor.shallow_clone()
     }
 }
 

@@ -30,8 +30,6 @@ pub(super) const COMPAT_HIDDEN: i64 = 128;
 /// The widest feature map that head is put on: of a street scene it would have hundreds of millions of weights, and sums so
 /// long that a score changes with its batch.
 const COMPAT_WIDEST: i64 = 1 << 18;
-/// Rows scored at once by the class Gaussians, whose memory is rows × classes × features.
-const DDU_ROWS: i64 = 200;
 
 /// Everything fitted.
 #[derive(Debug, Default)]
@@ -45,7 +43,7 @@ pub struct Scorer {
     principal: Vec<(String, Principal)>,
     leading: Vec<LeadingRows>,
     compat: Vec<(ResidualHead, Subspace)>,
-    /// What could not be fitted, and why.
+    /// What the model does not have or could not be fitted, and why.
     pub left_out: Vec<String>,
 }
 
@@ -65,7 +63,9 @@ impl Scorer {
         let features = kept.features.as_ref();
         let labelled = features.filter(|_| !labels.is_empty());
         let mahalanobis = labelled.map(|features| quietly(|| Mahalanobis::fit(features, labels)));
-        let gaussians = labelled.map(|features| quietly(|| ClassGaussians::fit(features, labels)));
+        // a model with Gaussians of its own, of all its training data, needs no others
+        let others = labelled.filter(|_| first.log_density.is_none());
+        let gaussians = others.map(|features| quietly(|| ClassGaussians::fit(features, labels)));
         let neighbours = features.map(|features| Neighbours::fit(features, neighbours_of(features)));
         let vim = features.zip(head.as_ref()).map(|(features, head)| Vim::fit(features, &head.weight, &head.bias));
         left_out.extend(why_not("mahalanobis", mahalanobis.as_ref()));
@@ -136,6 +136,9 @@ impl Scorer {
             add("total-entropy", total)?;
             add("mutual-information", epistemic)?;
         }
+        if let Some(density) = &seen.log_density {
+            add("ddu", &-density)?;
+        }
         if let Some(features) = &seen.features {
             add("gradnorm", &grad_norm(features, logits))?;
             if let Some(head) = &self.head {
@@ -151,9 +154,7 @@ impl Scorer {
                 add("knn", &fitted.score(features)?)?;
             }
             if let Some(fitted) = &self.gaussians {
-                let parts = features.split(DDU_ROWS, 0);
-                let parts = parts.iter().map(|part| Ok(-fitted.score(part)?)).collect::<Result<Vec<_>>>()?;
-                add("ddu", &Tensor::cat(&parts, 0))?;
+                add("ddu", &-fitted.score(features)?)?;
             }
             if let Some(fitted) = &self.vim {
                 add("vim", &fitted.score(features, logits)?)?;

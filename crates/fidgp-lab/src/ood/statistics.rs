@@ -18,7 +18,7 @@ pub const STATISTICS_FILE: &str = "ood-statistics.safetensors";
 /// Share of ID-train energy that the leading rows of U must explain.
 const ROW_ENERGY: f64 = 0.9;
 /// Raised when what is stored, or how it is fitted, changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Observations of ID training images, reduced to what scores are fitted on.
 #[derive(Debug, Default)]
@@ -48,10 +48,12 @@ pub struct Basis<'a> {
     pub batch: usize,
     /// Which U.
     pub u: String,
-    /// Weight draws.
+    /// Draws.
     pub draws: u64,
     /// Whether gradients were taken.
     pub gradients: bool,
+    /// What the logits were divided by; none where nothing was fitted.
+    pub temperature: Option<f64>,
 }
 
 impl Statistics {

@@ -32,7 +32,7 @@ const ABOUT: [(&str, &str); 28] = [
     ("mahalanobis", "distance to the nearest class mean (Lee et al. 2018)"),
     ("relative-mahalanobis", "the same less the distance to all features (Ren et al. 2021)"),
     ("knn", "distance to the k-th neighbour, k a thousandth of the images fitted on (Sun et al. 2022)"),
-    ("ddu", "density of class Gaussians (Mukhoti et al. 2023)"),
+    ("ddu", "density of class Gaussians, a DDU network's own (Mukhoti et al. 2023)"),
     ("vim", "virtual logit (Wang et al. 2022)"),
     ("compat-residual", "the paper's residual as released, but with one U"),
     ("residual", "share of h·g outside the leading rows of U, mean over layers"),

@@ -19,7 +19,7 @@ use tch::Device;
 
 use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::experiment::{CONFIG_FILE, read_classes, restore};
+use crate::experiment::{CONFIG_FILE, read_classes, restore, restore_as_trained};
 use crate::model::{Model, Signature};
 use crate::model_folder::{self, MODEL_CONFIG_FILE};
 use crate::source::View;
@@ -58,6 +58,23 @@ impl Predictor {
     /// # Errors
     /// When the run has no whole checkpoint or keeps none (UCI splits).
     pub fn of_run(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
+        let mut built = Self::untrained(run, device, data)?;
+        restore(&built.config, run, &mut built.model)?;
+        Ok(built)
+    }
+
+    /// The same without the temperature that `fidgp calibrate` may have fitted: the network that `results.json` is of.
+    ///
+    /// # Errors
+    /// As [`Self::of_run`].
+    pub fn as_trained(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
+        let mut built = Self::untrained(run, device, data)?;
+        restore_as_trained(&built.config, run, &mut built.model)?;
+        Ok(built)
+    }
+
+    /// The network of a run, its weights not read.
+    fn untrained(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
         let config = config::read(&run.join(CONFIG_FILE), &[])?;
         if matches!(config.data, DataConfig::Uci { .. }) {
             let why = "= \"uci\" keeps no weights of its splits, so there is no model to use";
@@ -73,8 +90,7 @@ impl Predictor {
                 (known.unwrap_or_else(|| unnamed(classes as usize)), Some(View::of(&config.data, image)))
             }
         };
-        let mut model = Model::init(&config, &signature, device)?;
-        restore(&config, run, &mut model)?;
+        let model = Model::init(&config, &signature, device)?;
         Ok(Self { config, model, classes, view })
     }
 

@@ -22,6 +22,8 @@ pub struct OodDocument {
     pub model: String,
     /// SHA-256 of its weights and buffers, however they are stored; none for arrays.
     pub weights_sha256: Option<String>,
+    /// What its logits were divided by; none where `fidgp calibrate` fitted nothing.
+    pub temperature: Option<f64>,
     /// Its method.
     pub method: String,
     /// The ID set.
@@ -56,7 +58,7 @@ pub struct OodDocument {
     pub scores: Vec<OodScoreRecord>,
     /// What was chosen, and on what; none where nothing was.
     pub chosen: Option<Chosen>,
-    /// Scores that could not be fitted, and why.
+    /// Scores that the model does not have or that could not be fitted, and why.
     pub left_out: Vec<String>,
     /// The paper's lemma, measured layer by layer; none without Bayesian layers.
     pub spectral: Option<Spectral>,

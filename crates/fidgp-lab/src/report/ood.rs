@@ -62,6 +62,7 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
         ("ID", format!("{}, {} test images, accuracy {accuracy}", document.id, document.id_images)),
         ("Fitted on", format!("{} ID training images", document.fit_images)),
         ("U", document.u.clone()),
+        ("Temperature", document.temperature.map_or("none".to_owned(), |value| format!("{value:.4}"))),
         ("Cost", cost(document)),
         ("Seed", document.seed.to_string()),
         ("Commit", document.commit.clone()),
@@ -79,7 +80,8 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
     body += &section("sets", "The sets", SETS_LEAD, &sets(document));
     let lead = "AUROC in per cent, high scores meaning OoD, ties counted half; in brackets the 95 % bootstrap interval. The best \
                 of a column is bold. One model on one sample of images: differences within the intervals mean nothing.";
-    body += &section("auroc", "AUROC", lead, &auroc(document));
+    let left_out = document.left_out.iter().map(|what| tags("li", &escape(&format!("left out: {what}"))));
+    body += &section("auroc", "AUROC", lead, &(auroc(document) + &tags("ul", &left_out.collect::<String>())));
     if let Some(chosen) = &document.chosen {
         let text = format!(
             "chosen among {} recipes on {} with {} ID images, none of which is in the table: {}. Mean AUROC there {:.2} \

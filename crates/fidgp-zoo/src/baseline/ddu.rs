@@ -12,6 +12,9 @@ use crate::{Error, Result};
 /// No jitter at first, then the smallest power of ten (times rounding) that lets every class be factorised.
 const JITTER: Jitter = Jitter { relative: 0.0, escalations: 16 };
 
+/// Rows whose density is computed at once: memory is rows × classes × features.
+const ROWS_AT_ONCE: i64 = 200;
+
 const LN_2PI: f64 = 1.837_877_066_409_345_6;
 
 /// Class-conditional Gaussians `N(μ_k, Σ_k)`.
@@ -24,23 +27,24 @@ pub struct ClassGaussians {
 }
 
 impl ClassGaussians {
-    /// Means and covariances (divided by n − 1) of the features of each class.
+    /// Means and covariances (divided by n − 1) of the features of each class, in the order of their numbers. Classes without
+    /// rows are no part of it.
     ///
     /// # Shapes
     /// features `[N, n]`; one label for each row, classes counted from 0
     ///
     /// # Errors
-    /// When there is not one label for each row, a class has fewer than two rows, or its covariance is not finite.
+    /// When there is not one label for each row, a class has a single row, or its covariance is not finite.
     pub fn fit(features: &Tensor, labels: &[i64]) -> Result<Self> {
         let (rows, _) = matrix("features", features)?;
         expect_shape("labels", &Tensor::from_slice(labels), &[rows])?;
         if let Some(label) = labels.iter().find(|label| **label < 0) {
             return Err(Error::Method(fidgp::Error::setting("label", label, "classes are counted from 0")));
         }
-        let classes = labels.iter().max().map_or(0, |last| last + 1);
-        let members = (0..classes).map(|k| class_rows(features, labels, k)).collect::<Result<Vec<_>>>()?;
+        let classes = present(labels);
+        let members = classes.iter().map(|&k| class_rows(features, labels, k)).collect::<Result<Vec<_>>>()?;
         let means: Vec<Tensor> = members.iter().map(|rows| rows.mean_dim(0, false, rows.kind())).collect();
-        let covariances = members.iter().zip(&means).zip(0..).map(|((rows, mean), k)| {
+        let covariances = members.iter().zip(&means).zip(&classes).map(|((rows, mean), k)| {
             let centred = rows - mean;
             let value = centred.mt().matmul(&centred) / (rows.size()[0] - 1) as f64;
             Named::one(format!("ddu.class {k}"), &value)
@@ -72,7 +76,9 @@ impl ClassGaussians {
     /// # Errors
     /// When x does not have n columns.
     pub fn score(&self, x: &Tensor) -> Result<Tensor> {
-        Ok(self.log_density(x)?.logsumexp(-1, false))
+        let parts = x.split(ROWS_AT_ONCE, 0);
+        let parts = parts.iter().map(|part| Ok(self.log_density(part)?.logsumexp(-1, false)));
+        Ok(Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0))
     }
 }
 
@@ -102,6 +108,15 @@ impl DduHead {
         Ok(Self { dense, class_means, class_roots })
     }
 
+    /// The Gaussians of the classes that the training data had; none until it is settled.
+    fn fitted(&self) -> Option<ClassGaussians> {
+        let seen = self.class_roots.diagonal(0, 1, 2).abs().amax([-1_i64].as_slice(), false).gt(0.0);
+        let seen = seen.nonzero().squeeze_dim(-1);
+        let of_seen = |t: &Tensor| t.index_select(0, &seen).to_kind(Kind::Double);
+        let fitted = || ClassGaussians { means: of_seen(&self.class_means), lower: of_seen(&self.class_roots) };
+        (seen.numel() > 0).then(fitted)
+    }
+
     /// Stored numbers that are not trained, and multiply-accumulates of one density.
     pub(crate) fn cost([classes, width]: [i64; 2]) -> [i64; 2] {
         [classes * width * (width + 1), classes * width * (width + 1)]
@@ -113,14 +128,14 @@ impl CustomWeight for DduHead {
         &self.dense.name
     }
 
-    /// The plain layer; the density goes to the tap [`LOG_DENSITY`], where it is asked for.
+    /// The plain layer; the density goes to the tap [`LOG_DENSITY`], where it is asked for and known. No gradient flows
+    /// through it.
     fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> fidgp::Result<Tensor> {
         if pass.taps.wants(LOG_DENSITY) {
-            let seen = self.class_roots.diagonal(0, 1, 2).abs().amax([-1_i64].as_slice(), false).gt(0.0);
-            let seen = seen.nonzero().squeeze_dim(-1);
-            let of_seen = |t: &Tensor| t.index_select(0, &seen).to_kind(Kind::Double);
-            let fitted = ClassGaussians { means: of_seen(&self.class_means), lower: of_seen(&self.class_roots) };
-            pass.tap(LOG_DENSITY, &fitted.score(&x.to_kind(Kind::Double)).map_err(Error::into_method)?);
+            let density = tch::no_grad(|| self.fitted().map(|fitted| fitted.score(&x.to_kind(Kind::Double))));
+            if let Some(density) = density {
+                pass.tap(LOG_DENSITY, &density.map_err(Error::into_method)?);
+            }
         }
         apply(x, &self.dense.weight, self.dense.bias.as_ref(), pass)
     }
@@ -131,12 +146,8 @@ impl CustomWeight for DduHead {
 
     fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
         let labels = Vec::<i64>::try_from(shown.targets.to_kind(Kind::Int64).to_device(Device::Cpu))?;
-        let classes = self.class_means.size()[0];
-        let seen: Vec<i64> = (0..classes).filter(|class| labels.contains(class)).collect();
-        let place = |label: &i64| seen.iter().position(|class| class == label).map_or(-1, |place| place as i64);
-        let places: Vec<i64> = labels.iter().map(place).collect();
-        let fitted = ClassGaussians::fit(&shown.inputs.to_kind(Kind::Double), &places).map_err(Error::into_method)?;
-        let seen = Tensor::from_slice(&seen).to_device(self.class_means.device());
+        let fitted = ClassGaussians::fit(&shown.inputs.to_kind(Kind::Double), &labels).map_err(Error::into_method)?;
+        let seen = Tensor::from_slice(&present(&labels)).to_device(self.class_means.device());
         tch::no_grad(|| {
             for (buffer, value) in [(&self.class_means, &fitted.means), (&self.class_roots, &fitted.lower)] {
                 let mut buffer = buffer.shallow_clone();
@@ -145,6 +156,14 @@ impl CustomWeight for DduHead {
         });
         Ok(())
     }
+}
+
+/// The classes that have rows, in order.
+fn present(labels: &[i64]) -> Vec<i64> {
+    let mut classes = labels.to_vec();
+    classes.sort_unstable();
+    classes.dedup();
+    classes
 }
 
 /// The features with this label. `[N_k, n]`

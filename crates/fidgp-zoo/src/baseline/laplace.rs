@@ -288,10 +288,6 @@ impl CustomWeight for LaplaceHead {
     fn is_random(&self) -> bool {
         true
     }
-
-    fn draws_weight(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]

@@ -125,8 +125,4 @@ impl CustomWeight for MeanFieldWeight {
     fn is_random(&self) -> bool {
         true
     }
-
-    fn draws_weight(&self) -> bool {
-        true
-    }
 }

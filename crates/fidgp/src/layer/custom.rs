@@ -99,11 +99,6 @@ pub trait CustomWeight: Debug + Send {
         Ok(())
     }
 
-    /// Whether what is random in evaluation is a weight, the same for all batches of a draw.
-    fn draws_weight(&self) -> bool {
-        false
-    }
-
     /// Whether two passes with other noise give other outputs in evaluation.
     fn is_random(&self) -> bool {
         false

@@ -109,6 +109,16 @@ impl ReusedNoise {
 #[derive(Debug, Default)]
 pub struct OutputTensors(BTreeMap<String, Tensor>);
 
+/// Which rows of a batch share noise on outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sharing {
+    /// Every row has its own.
+    #[default]
+    None,
+    /// All rows of all batches have the same.
+    All,
+}
+
 /// Noise on the outputs of layers, by name.
 #[derive(Debug, Default)]
 pub struct OutputNoise {
@@ -120,6 +130,7 @@ pub struct OutputNoise {
     lent: bool,
     /// Whether weights that layers draw themselves are the same on every device.
     portable: bool,
+    sharing: Sharing,
     drawn: BTreeMap<String, Tensor>,
     /// Of weights that layers draw themselves.
     drawn_weights: BTreeMap<String, Tensor>,
@@ -135,6 +146,14 @@ impl OutputNoise {
     #[must_use]
     pub(super) fn portable(mut self, portable: bool) -> Self {
         self.portable = portable;
+        self
+    }
+
+    /// Draws one noise for all rows of all batches: a draw is then one network, and its outputs for a row do not depend on
+    /// what stands beside it.
+    #[must_use]
+    pub(super) fn one_for_all(mut self) -> Self {
+        self.sharing = Sharing::All;
         self
     }
 
@@ -226,17 +245,33 @@ impl OutputNoise {
     /// # Errors
     /// When the pass has no noise.
     pub fn of(&mut self, layer: &str, like: &Tensor) -> Result<Tensor> {
+        if self.sharing == Sharing::All {
+            return self.of_every_row(layer, like);
+        }
         let kept = self.drawn.get(layer);
         if let Some(drawn) = kept.filter(|drawn| drawn.size() == like.size()) {
             return Ok(drawn.shallow_clone());
         }
-        let (keep, key) = ((self.keep || self.lent) && kept.is_none(), self.key);
-        let key = key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
-        let noise = output_key(key, layer).normal(&like.size(), like.kind(), like.device());
+        let keep = (self.keep || self.lent) && kept.is_none();
+        let noise = self.output_key(layer)?.normal(&like.size(), like.kind(), like.device());
         if keep {
             self.drawn.insert(layer.to_owned(), noise.shallow_clone());
         }
         Ok(noise)
+    }
+
+    /// The noise of a single row, for each of them. `[N, ..]`
+    fn of_every_row(&self, layer: &str, like: &Tensor) -> Result<Tensor> {
+        let mut row = like.size();
+        if let Some(rows) = row.first_mut() {
+            *rows = 1;
+        }
+        Ok(self.output_key(layer)?.normal(&row, like.kind(), like.device()).expand_as(like))
+    }
+
+    fn output_key(&self, layer: &str) -> Result<Key> {
+        let key = self.key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
+        Ok(output_key(key, layer))
     }
 }
 

@@ -254,6 +254,13 @@ impl Pass {
         self
     }
 
+    /// Noise on outputs is the same for all rows of all batches: one draw is then one network for every example.
+    #[must_use]
+    pub fn with_one_noise(mut self) -> Self {
+        self.noise = std::mem::take(&mut self.noise).one_for_all();
+        self
+    }
+
     /// The same weights with other noise on the outputs: for the next batch of the same draw.
     pub fn set_noise(&mut self, key: Key) {
         self.noise.set_key(key);
