@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use fidgp_lab::config::{Method, Override, RunConfig, parse};
 use fidgp_lab::experiment::{self, Setting};
 use fidgp_lab::record::Results;
+use fidgp_lab::train::GroupConfig;
 use tch::Device;
 
 const CURVE: &str = r#"
@@ -215,6 +216,25 @@ fn a_sharpness_aware_step_of_length_nought_is_a_plain_step() {
     let gap = |other: &Results| (metric(&plain, "reg/RMSE") - metric(other, "reg/RMSE")).abs();
     assert!(gap(&sharp) < 1e-3, "{}", gap(&sharp)); // BatchNorm's statistics are moved once a step, not twice
     assert!(gap(&far) > gap(&sharp));
+}
+
+/// As the guide has it: kernels and BatchNorm's scales are decayed, what is a member's own is not.
+#[test]
+fn a_batch_ensemble_decays_what_its_members_share() {
+    let config = with(IMAGES, Method::BatchEnsemble);
+    let decay = |name: &str| {
+        let groups = config.training().groups;
+        let fits = |group: &&GroupConfig| group.parameters.iter().any(|pattern| fidgp_zoo::plan::glob(pattern, name));
+        groups.iter().rev().find(fits).and_then(|group| group.weight_decay)
+    };
+    let signature = fidgp_lab::model::Signature::expected(&config, None).unwrap();
+    let model = fidgp_lab::model::Model::init(&config, &signature, Device::Cpu).unwrap();
+    let names = ["layer1.0.conv1.weight", "fc.weight", "bn1.weight", "layer1.0.conv1.input_scale", "fc.output_scale"];
+    for (name, expected) in names.into_iter().zip([Some(3e-4), Some(3e-4), Some(3e-4), Some(0.0), Some(0.0)]) {
+        assert!(model.store.variables().contains_key(name), "{name}");
+        assert_eq!(decay(name), expected, "{name}");
+    }
+    assert_eq!(decay("bn1.bias"), None); // that of the optimiser
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub enum BaselineConfig {
         /// What the learning rate of α and γ is multiplied by.
         #[serde(default = "fast_rate")]
         fast_rate: f64,
-        /// L2 penalty on the shared weights.
+        /// L2 penalty on what members share: kernels and BatchNorm's scales.
         #[serde(default = "shared_decay")]
         weight_decay: f64,
     },
