@@ -45,7 +45,7 @@ pub enum Command {
     Report(Report),
     /// Count parameters, operations and bytes of a config, layer by layer
     Cost(Cost),
-    /// The complexity of a layer of each method: formulas beside what is counted and measured (seconds)
+    /// The complexity of a layer of each method: formulas beside what is counted and measured (about a minute)
     Complexity(Complexity),
     /// Time training steps, predictions and their parts
     Bench(Bench),

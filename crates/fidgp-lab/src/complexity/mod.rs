@@ -42,7 +42,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Sizes that take seconds on two cores.
+    /// Sizes that take about a minute on two cores.
     pub fn usual(device: Device) -> Self {
         Self {
             widths: vec![128, 256, 512, 1024],
