@@ -143,7 +143,8 @@ pub struct Eval {
 /// Fit a temperature to the trained network of a run, on its validation examples.
 ///
 /// Logits are divided by it (inside every draw or member) wherever the run is opened from then on: eval, predict, ood, export.
-/// It is kept as temperature.json in the run folder; remove that file to be rid of it. Works with every method for classes.
+/// It is kept as temperature.json in the run folder; remove that file to be rid of it. For the classification of images by any
+/// method, not for segmentation and regression.
 #[derive(Debug, Args)]
 pub struct Calibrate {
     /// The run folder

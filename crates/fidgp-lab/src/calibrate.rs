@@ -8,7 +8,7 @@ use fidgp_zoo::baseline::temperature::{self, Tempered};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::RunConfig;
+use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
 use crate::experiment::norms::{self, NORMS_FILE};
@@ -27,6 +27,9 @@ pub const TEMPERATURE_FILE: &str = "temperature.json";
 pub struct Temperature {
     /// T: logits are divided by it.
     pub temperature: f64,
+    /// Whether T is an end of the range it is looked for in, 1/20 to 20: what is best lies beyond it.
+    #[serde(default)]
+    pub at_edge: bool,
     /// Validation examples it was fitted on.
     pub examples: usize,
     /// The training step of the weights it belongs to.
@@ -47,9 +50,7 @@ pub struct Temperature {
 /// When the run is no classification, has no validation examples or no checkpoint, or the disk fails.
 pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Result<Temperature> {
     config.check()?;
-    if !config.data.has_images() {
-        return Err(LabError::config("data.set", "is a regression; a temperature is for classes"));
-    }
+    check(config)?;
     let sets = Sets::read(config, data)?;
     let Some(validation) = &sets.validation else {
         let why = "= 0: a temperature is fitted on validation examples, never on those of training or test";
@@ -68,6 +69,7 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
         [quality(&logits, &labels, 1.0)?, quality(&logits, &labels, fitted)?];
     let found = Temperature {
         temperature: fitted,
+        at_edge: temperature::at_edge(fitted),
         examples: labels.size()[0] as usize,
         step: saved.progress.step,
         nll_before,
@@ -79,6 +81,16 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
     let text = serde_json::to_string_pretty(&found).map_err(|error| LabError::file(&path, &error))?;
     write_atomically(&path, (text + "\n").as_bytes())?;
     Ok(found)
+}
+
+/// Refuses what is no classification of images.
+fn check(config: &RunConfig) -> Result<()> {
+    let what = match &config.data {
+        DataConfig::Images { .. } | DataConfig::Folder(_) => return Ok(()),
+        DataConfig::Segmentation(_) => "a segmentation",
+        DataConfig::Synthetic1d { .. } | DataConfig::Uci { .. } => "a regression",
+    };
+    Err(LabError::config("data.set", format!("is {what}; temperatures are for the classification of images")))
 }
 
 /// The temperature of a run folder, if it has one, for weights of this training step.

@@ -133,6 +133,20 @@ fn without_validation_examples_there_is_nothing_to_fit_on() {
     assert!(error.is_misuse() && error.to_string().contains("never on those of training or test"), "{error}");
 }
 
+#[test]
+fn a_temperature_is_for_the_classification_of_images() {
+    for (name, what) in [("camvid-deterministic", "is a segmentation"), ("regression-left", "is a regression")] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{name}.toml"));
+        let config = fidgp_lab::config::read(&path, &[]).unwrap();
+        let error = calibrate::run(&config, Path::new("nowhere"), &data(), Device::Cpu).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            error.is_misuse() && said.contains(what) && said.contains("for the classification of images"),
+            "{said}"
+        );
+    }
+}
+
 const BAYESIAN: [&str; 5] = [
     "method=fidgp",
     "inducing={inducing_rows=4, inducing_cols=4, init_lamda=0.3, max_lamda=0.5}",

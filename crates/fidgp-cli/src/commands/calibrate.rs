@@ -9,6 +9,10 @@ use super::Outcome;
 use super::train::{data_root, threads_for};
 use crate::args::Calibrate;
 
+/// Said of a temperature that is an end of its range.
+const EDGE: &str = "That is an end of the range it is looked for in, 1/20 to 20: the validation NLL falls further beyond it, \
+    which few validation examples or a network far from trained may cause. Do not trust it.\n";
+
 pub fn run(arguments: &Calibrate) -> Outcome {
     let config = config::read(&arguments.run.join(CONFIG_FILE), &[])?;
     tch::set_num_threads(threads_for(&config) as i32);
@@ -22,6 +26,9 @@ pub fn run(arguments: &Calibrate) -> Outcome {
         "temperature {:.4}, on {} validation examples: NLL {:.4} before, {:.4} after; ECE {:.4} before, {:.4} after\n",
         found.temperature, found.examples, found.nll_before, found.nll_after, found.ece_before, found.ece_after
     ))?;
+    if found.at_edge {
+        super::print(EDGE)?;
+    }
     eprintln!("`fidgp eval {0}` and `fidgp predict {0}` now use it", arguments.run.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -156,6 +156,21 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     assert!(said.out.contains("log density"), "{}", said.out);
 }
 
+/// A network that never left its random start is too sure of everything: no temperature is high enough.
+#[test]
+fn a_temperature_at_the_end_of_its_range_is_said_to_be() {
+    let place = Place::new();
+    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    let data = crate::fixture("cifar100-small");
+    let place_of_data = ["--data", data.to_str().unwrap(), "--device", "cpu"];
+    let still = ["--set", "train.optimiser.learning_rate=1e-9", "--set", "seed=1"];
+    let train = [&["train", "images.toml", "--out", "run"][..], &still, &place_of_data].concat();
+    place.fidgp(&train).ends(0);
+    let said = place.fidgp(&[&["calibrate", "run"][..], &place_of_data].concat()).ends(0);
+    assert!(said.out.contains("temperature 20.0000") && said.out.contains("an end of the range"), "{}", said.out);
+    assert_eq!(crate::json(&place.path("run/temperature.json"))["at_edge"], true);
+}
+
 const IMAGES: &str = r#"
 name = "images"
 method = "deterministic"

@@ -8,7 +8,12 @@ use crate::minimum::least;
 use crate::{Error, Result};
 
 /// A temperature is looked for between its inverse and this.
-const HOTTEST: f64 = 20.0;
+pub const HOTTEST: f64 = 20.0;
+
+/// Whether a temperature is an end of the range it was looked for in: the NLL would fall further beyond it.
+pub fn at_edge(temperature: f64) -> bool {
+    temperature.ln().abs() > HOTTEST.ln() - 1e-9
+}
 
 /// A network whose logits are divided by a temperature in evaluation.
 #[derive(Debug)]
@@ -120,6 +125,17 @@ mod tests {
             assert!(at(temperature) < at(1.0) - 0.3, "{} {}", at(temperature), at(1.0));
             let p = probabilities(&logits, temperature);
             assert!((p.sum_dim_intlist(-1, false, Kind::Double) - 1.0).abs().max().double_value(&[]) < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_fit_that_ends_at_an_edge_is_known() {
+        let (logits, labels) = overconfident(1);
+        assert!(!at_edge(fit(&logits, &labels).unwrap()));
+        let right = labels.one_hot(5).unsqueeze(0).to_kind(Kind::Double); // never wrong: the colder the better
+        for (logits, edge) in [(&right * 0.1, 1.0 / HOTTEST), (&right * 1e3, 1.0 / HOTTEST), (&right * -1.0, HOTTEST)] {
+            let temperature = fit(&logits, &labels).unwrap();
+            assert!(at_edge(temperature) && (temperature / edge - 1.0).abs() < 1e-9, "{temperature}");
         }
     }
 
