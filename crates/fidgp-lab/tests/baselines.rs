@@ -156,18 +156,20 @@ fn every_method_learns_the_curve() {
 
 #[test]
 fn every_method_learns_real_images() {
-    // not Laplace: 96 of the 100 classes have no image here, nothing holds their weights, and draws of them win
-    for method in Method::ALL.into_iter().filter(|method| *method != Method::Laplace) {
+    for method in Method::ALL {
         // dropout learns more slowly, and so do small inducing matrices and an SVGP head, whose logits are noisy
         let epochs = match method {
-            Method::McDropout => 16,
+            Method::McDropout | Method::Laplace => 16,
             Method::Svgp | Method::Due | Method::Ffgu | Method::Fidgp => 30,
             _ => 8,
         };
         let changes = [("method", method.name().to_owned()), ("train.epochs", epochs.to_string())];
         let changes = changes.into_iter().chain([("train.kl.ml_epochs", epochs.to_string())]);
         let larger = method.is_inducing().then(|| ("inducing.inducing_rows", "16".to_owned()));
-        let changes = changes.chain(larger);
+        // 96 of the 100 classes have no image here: nothing but the prior holds their weights, and at the precision of the
+        // evidence, 0.3, draws of them win every image; at 10 they stay below what the four classes have learnt
+        let narrow = (method == Method::Laplace).then(|| ("baseline.prior_precision", "10.0".to_owned()));
+        let changes = changes.chain(larger).chain(narrow);
         let changes: Vec<String> = changes.map(|(key, value)| format!("{key}={value}")).collect();
         let results = run(&config(IMAGES, &changes.iter().map(String::as_str).collect::<Vec<_>>()));
         let accuracy = metric(&results, "cls/Acc");
