@@ -228,15 +228,17 @@ impl LaplaceHead {
 
     /// The bases and eigenvalues of what was shown.
     fn fit(&self, shown: &Shown) -> Result<(Vec<Tensor>, Eigenvalues)> {
-        match (self.config.structure, &shown.curvatures) {
-            (Structure::Full, Some(curvatures)) => {
-                let FullPosterior { basis, eigenvalues } = FullPosterior::fit(&shown.inputs, curvatures)?;
-                Ok((vec![basis], eigenvalues))
-            }
-            _ => {
+        match self.config.structure {
+            Structure::Kronecker => {
                 let KroneckerPosterior { input_basis, output_basis, eigenvalues } =
                     KroneckerPosterior::fit(&shown.inputs, &shown.curvature)?;
                 Ok((vec![input_basis, output_basis], eigenvalues))
+            }
+            Structure::Full => {
+                let missing = || Error::setting("structure", "full", "was shown no curvature of each example");
+                let curvatures = shown.curvatures.as_ref().ok_or_else(missing)?;
+                let FullPosterior { basis, eigenvalues } = FullPosterior::fit(&shown.inputs, curvatures)?;
+                Ok((vec![basis], eigenvalues))
             }
         }
     }
