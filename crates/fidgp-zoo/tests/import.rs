@@ -167,7 +167,7 @@ fn a_safetensors_file_cut_anywhere_says_how_much_is_there_and_how_much_should_be
     let numbers = format!("it has {} bytes, its header promises {}", whole.len() - 5, whole.len());
     assert!(said.contains("cut.safetensors") && said.contains(&numbers), "{said}");
     std::fs::write(&path, &whole[..20]).unwrap();
-    assert!(weights::read(&path).unwrap_err().to_string().contains("it has 20 bytes, its header promises"));
+    assert!(weights::read(&path).unwrap_err().to_string().contains("it has 20 bytes, its header promises at least "));
 }
 
 #[test]

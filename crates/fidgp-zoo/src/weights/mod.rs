@@ -44,16 +44,16 @@ fn is_safetensors(bytes: &[u8]) -> bool {
 pub fn wrong_length(bytes: &[u8]) -> Option<String> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let header_length = u64::from_le_bytes(*length);
-    let data = match rest.get(..header_length as usize) {
-        None => 0,
+    let (least, data) = match rest.get(..header_length as usize) {
+        None => ("at least ", 0), // the header itself is cut
         Some(header) => {
             let header: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
-            header.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64()).max().unwrap_or(0)
+            ("", header.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64()).max().unwrap_or(0))
         }
     };
     let (there, promised) = (bytes.len() as u64, data.checked_add(8 + header_length)?);
     let advice = "the file is damaged or incomplete: fetch it again";
-    (there != promised).then(|| format!("it has {there} bytes, its header promises {promised}; {advice}"))
+    (there != promised).then(|| format!("it has {there} bytes, its header promises {least}{promised}; {advice}"))
 }
 
 fn file_error(path: &Path, problem: impl std::fmt::Display) -> Error {
