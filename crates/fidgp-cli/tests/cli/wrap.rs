@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::{Place, fixture, json};
 
-const PLAIN: &str = r#"
+/// A plain network for the little images of the tests.
+pub const PLAIN: &str = r#"
 name = "plain"
 method = "deterministic"
 seed = 5

@@ -32,10 +32,10 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     if !setting.resume {
         prepare(config, &model, train.as_ref())?;
     }
-    super::open_folder(config, setting, &model)?;
-    super::write_classes(&setting.run, sets.train.classes())?;
     let measured = |set: &Set| set.source(config, &model, Use::Measuring, setting.device);
     let validation = sets.validation.as_ref().map(measured).transpose()?;
+    super::open_folder(config, setting, &model, train.observations())?;
+    super::write_classes(&setting.run, sets.train.classes())?;
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };
         let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;

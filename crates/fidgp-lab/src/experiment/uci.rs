@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use fidgp::Key;
+use fidgp_data::split::Parts;
 use fidgp_data::{Standardiser, uci::Uci};
 use fidgp_metrics::names;
 use rayon::prelude::*;
@@ -27,7 +28,9 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let uci = Uci::read(&setting.data_root.join("uci"), name)?;
     let splits = if setting.splits.is_empty() { (0..uci.splits()).collect() } else { setting.splits.clone() };
     let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
-    super::open_folder(config, setting, &model)?;
+    let parts = splits.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
+    let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
+    super::open_folder(config, setting, &model, fewest)?;
     let watch = Mutex::new((watch, 0));
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(setting.parallel.max(1))
@@ -61,6 +64,21 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     Ok(results)
 }
 
+fn seed_of(config: &RunConfig, split: usize) -> u64 {
+    Key::new(config.seed).fold("split").at(split as u64).seed()
+}
+
+/// The rows of a split, with a validation part where the config wants one.
+fn parts(config: &RunConfig, uci: &Uci, split: usize) -> Result<Parts> {
+    let whole = uci.split(split)?;
+    Ok(match config.data {
+        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => {
+            whole.with_validation(validation_fraction, seed_of(config, split))?
+        }
+        _ => Parts { train: whole.train, validation: Vec::new(), test: whole.test },
+    })
+}
+
 /// Trains and tests one split, or reads what an earlier run of it left.
 fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> Result<SplitMetrics> {
     let path = setting.run.join("splits").join(format!("{split:02}.json"));
@@ -70,16 +88,8 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
     if setting.stop.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted { epoch: 0, step: 0, run: setting.run.clone() });
     }
-    let seed = Key::new(config.seed).fold("split").at(split as u64).seed();
-    let parts = match config.data {
-        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => {
-            uci.split(split)?.with_validation(validation_fraction, seed)?
-        }
-        _ => {
-            let whole = uci.split(split)?;
-            fidgp_data::split::Parts { train: whole.train, validation: Vec::new(), test: whole.test }
-        }
-    };
+    let seed = seed_of(config, split);
+    let parts = parts(config, uci, split)?;
     let train = uci.table().select(&parts.train)?;
     let scale = Standardiser::fit(&train)?;
     let config = RunConfig { seed, ..config.clone() };

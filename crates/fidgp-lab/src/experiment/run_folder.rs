@@ -1,0 +1,55 @@
+//! The folder of a run: made, or cleared of an earlier run, once the new one is known to be possible.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use fidgp::objective::DatasetSize;
+
+use super::{CLASSES_FILE, CONFIG_FILE, Setting, norms};
+use crate::calibrate::TEMPERATURE_FILE;
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+use crate::model::Model;
+use crate::record::{EPOCHS_FILE, EXAMPLES_FILE, RESULTS_FILE, write_atomically};
+use crate::report;
+use crate::train::Optimiser;
+
+/// Two runs do not share a folder.
+pub fn refuse_to_mix(setting: &Setting) -> Result<()> {
+    if setting.run.join(CONFIG_FILE).exists() && !setting.resume && !setting.force {
+        let why = "holds a run already; go on with --resume, choose another --out, or pass --force to start again";
+        return Err(LabError::config(setting.run.display().to_string(), why));
+    }
+    Ok(())
+}
+
+/// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
+/// a run that cannot begin changes nothing on disk; what a training asks of its so many observations is asked here.
+pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observations: usize) -> Result<()> {
+    DatasetSize::new(observations)?;
+    Optimiser::check(&model.store, &config.training().groups)?;
+    if setting.force && !setting.resume {
+        clear(&setting.run)?;
+    }
+    Ok(write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?)
+}
+
+/// Forgets an earlier run in a folder: its config, checkpoints, results and report. Nothing else in the folder is touched.
+fn clear(run: &Path) -> Result<()> {
+    let drawn = report::Run::read(run).map_or_else(|_| Vec::new(), |earlier| report::files(&earlier, run));
+    let record = [RESULTS_FILE, EPOCHS_FILE, EXAMPLES_FILE, report::REPORT_FILE];
+    let rest = [CONFIG_FILE, CLASSES_FILE, TEMPERATURE_FILE, norms::NORMS_FILE];
+    let files = record.into_iter().chain(rest).map(|file| run.join(file));
+    drawn.into_iter().chain(files).try_for_each(|file| gone(&file, std::fs::remove_file(&file)))?;
+    let folders =
+        ["checkpoint", "splits", crate::model::MEMBERS, crate::maps::MAPS_FOLDER].map(|folder| run.join(folder));
+    folders.iter().try_for_each(|folder| gone(folder, std::fs::remove_dir_all(folder)))
+}
+
+/// What was to be removed and was not there is gone as well.
+fn gone(path: &PathBuf, removed: std::io::Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(LabError::file(path, &error)),
+        _ => Ok(()),
+    }
+}
