@@ -24,24 +24,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp_lab::LabError;
 use fidgp_lab::record::Results;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// What a command returns.
 pub type Outcome = Result<std::process::ExitCode, LabError>;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The flag that Ctrl-C raises; a second Ctrl-C ends the program at once.
+/// The flag that Ctrl-C raises, and SIGTERM, with which schedulers and shutdowns ask; a second one ends the program at once.
 fn stop_on_interrupt() -> &'static AtomicBool {
-    let raise = || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            end_at_once();
+    match Signals::new([SIGINT, SIGTERM]) {
+        Ok(mut signals) => {
+            std::thread::spawn(move || signals.forever().for_each(|_| raise()));
         }
-        eprintln!("\nstopping after this step (press Ctrl-C again to stop at once)");
-    };
-    if ctrlc::set_handler(raise).is_err() {
-        eprintln!("warning: Ctrl-C cannot be caught here; it will end the run without saving");
+        Err(_) => eprintln!("warning: Ctrl-C cannot be caught here; it will end the run without saving"),
     }
     &STOP
+}
+
+fn raise() {
+    if STOP.swap(true, Ordering::Relaxed) {
+        end_at_once();
+    }
+    eprintln!("\nstopping after this step (press Ctrl-C again to stop at once)");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the user asked twice to stop")]
