@@ -61,14 +61,14 @@ pub enum LabError {
         checkpoint: Option<PathBuf>,
     },
     /// The user stopped the run.
-    #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: fidgp train --resume {run}", run = run.display())]
+    #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: {command}")]
     Interrupted {
         /// Complete epochs.
         epoch: u64,
         /// Steps made.
         step: u64,
-        /// The run folder.
-        run: PathBuf,
+        /// What goes on with it.
+        command: String,
     },
     /// The user stopped a comparison.
     #[error("stopped after epoch {epoch}, step {step} of a run; everything is saved. The same command goes on")]

@@ -60,6 +60,7 @@ fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -
         parallel: 1,
         stop: &stop,
         command: None,
+        go_on: String::new(),
     })
 }
 

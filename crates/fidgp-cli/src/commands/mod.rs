@@ -55,6 +55,33 @@ fn end_at_once() -> ! {
     std::process::exit(130)
 }
 
+/// Words as they are typed into a shell.
+fn typed(words: impl Iterator<Item = String>) -> String {
+    words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word in quotes where a shell would not take it as it stands.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:=,@%+~".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// The command that goes on with a run, on the data and the device that were named.
+fn go_on(run: &Path, place: &crate::args::Place) -> String {
+    let mut words = vec!["fidgp".to_owned(), "train".to_owned(), "--resume".to_owned(), run.display().to_string()];
+    if let Some(data) = &place.data {
+        words.extend(["--data".to_owned(), data.display().to_string()]);
+    }
+    if place.device != "auto" {
+        words.extend(["--device".to_owned(), place.device.clone()]);
+    }
+    typed(words.into_iter())
+}
+
 /// Writes to standard output. A reader that has seen enough (`fidgp verify | head`) is no error; a full disk is.
 fn print(text: &str) -> Result<(), LabError> {
     let mut out = std::io::stdout().lock();

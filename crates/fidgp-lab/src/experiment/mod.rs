@@ -13,7 +13,7 @@ mod synthetic;
 mod uci;
 mod wrap;
 
-use run_folder::{open_folder, refuse_to_mix};
+use run_folder::{from_the_beginning, keep_command, open_folder, refuse_to_mix};
 pub(crate) use sets::{Sets, Use};
 pub use wrap::{Stage, WrapReport, wrap};
 
@@ -58,6 +58,8 @@ pub struct Setting<'a> {
     pub stop: &'a AtomicBool,
     /// The command that was given, for the record.
     pub command: Option<String>,
+    /// The command that goes on with the run when it was stopped.
+    pub go_on: String,
 }
 
 /// Trains, evaluates and records a run; everything it leaves is in `setting.run`. There are no results when only a member of
@@ -69,6 +71,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     config.check()?;
     setting.member.map_or(Ok(()), |member| members::check(config, member))?;
     refuse_to_mix(setting)?;
+    let setting = &from_the_beginning(config, setting);
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => Some(uci::run(config, setting, watch)?),

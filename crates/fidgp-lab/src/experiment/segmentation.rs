@@ -57,6 +57,7 @@ pub fn run(
         source: &train,
         validate: validation.is_some().then_some(&validate),
         stop: setting.stop,
+        go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     let (mut results, examples) = assess(config, pairs, setting, &model, &sets, Some(&setting.run))?;

@@ -45,6 +45,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         source: &source,
         validate: validation.then_some(&validate),
         stop: setting.stop,
+        go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     settle(config, &model, &source, Some(&setting.run))?;

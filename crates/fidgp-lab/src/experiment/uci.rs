@@ -86,7 +86,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         return Ok(done);
     }
     if setting.stop.load(Ordering::Relaxed) {
-        return Err(LabError::Interrupted { epoch: 0, step: 0, run: setting.run.clone() });
+        return Err(LabError::Interrupted { epoch: 0, step: 0, command: setting.go_on.clone() });
     }
     let seed = seed_of(config, split);
     let parts = parts(config, uci, split)?;
@@ -115,12 +115,9 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         source: &source,
         validate: (!parts.validation.is_empty()).then_some(&validate),
         stop: setting.stop,
+        go_on: &setting.go_on,
     };
-    let fitted = training.run(&Place::default(), &mut ()); // splits run side by side: their epochs are not shown
-    fitted.map_err(|error| match error {
-        LabError::Interrupted { epoch, step, .. } => LabError::Interrupted { epoch, step, run: setting.run.clone() },
-        other => other,
-    })?;
+    training.run(&Place::default(), &mut ())?; // splits run side by side: their epochs are not shown
     settle(&config, &model, &source, None)?;
     let mut metrics = measure(&model, &parts.test, config.predict.draws)?;
     if !parts.validation.is_empty() {

@@ -67,6 +67,8 @@ pub struct Fit<'a> {
     pub run: Option<PathBuf>,
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
+    /// The command that goes on with it when it was stopped.
+    pub go_on: &'a str,
 }
 
 impl Fit<'_> {
@@ -89,8 +91,8 @@ impl Fit<'_> {
             progress.seconds = before + started.elapsed().as_secs_f64();
             if !finished {
                 self.save(&optimiser, &progress)?;
-                let run = self.run.clone().unwrap_or_default();
-                return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, run });
+                let command = self.go_on.to_owned();
+                return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, command });
             }
         }
         checkpoint::check_finite(&checkpoint::variables(&self.model.store), &progress, self.last_good())?;
