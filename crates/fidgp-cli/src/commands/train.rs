@@ -49,14 +49,12 @@ pub fn run(arguments: &Train) -> Outcome {
 
 /// The command that goes on with a run, for the same member or splits.
 fn go_on(arguments: &Train, run: &Path) -> String {
-    let mut command = super::go_on(run, &arguments.place);
-    if let Some(member) = arguments.member {
-        command += &format!(" --member {member}");
-    }
-    if arguments.splits != "all" {
-        command += &format!(" --splits {}", super::quoted(&arguments.splits));
-    }
-    command
+    let member = arguments.member.map_or(String::new(), |member| format!(" --member {member}"));
+    let splits = match arguments.splits.as_str() {
+        "all" => String::new(),
+        some => format!(" --splits {}", super::quoted(some)),
+    };
+    super::go_on(run, &arguments.place) + &member + &splits
 }
 
 /// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run. A member of an ensemble

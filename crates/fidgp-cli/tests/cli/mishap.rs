@@ -91,8 +91,10 @@ fn a_run_is_only_given_up_for_one_that_can_begin() {
     place.write("run/mine.svg", "<svg/>");
     begin("run", &["--force", "--set", "train.epochs=1"]).ends(0);
     let left = contents(&place.path("run"));
-    let names = left.iter().filter_map(|(path, _)| path.file_name()?.to_str());
-    let drawn: Vec<_> = names.filter(|name| name.ends_with(".svg") || name.ends_with(".html")).collect();
+    let is_drawn =
+        |path: &&std::path::PathBuf| path.extension().is_some_and(|ending| ending == "svg" || ending == "html");
+    let drawn: Vec<_> =
+        left.iter().map(|(path, _)| path).filter(is_drawn).filter_map(|path| path.file_name()).collect();
     assert_eq!(drawn, ["mine.svg"]);
 }
 

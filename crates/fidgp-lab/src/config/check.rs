@@ -72,11 +72,9 @@ impl RunConfig {
             }
             smallest = smallest.min(train);
         }
-        if let DataConfig::Images { limit: Some(limit), .. } = self.data {
-            if limit < 2 {
-                let why = format!("{limit} must be at least 2: BatchNorm has no statistics of a single example");
-                return Err(LabError::config("data.limit", why));
-            }
+        if let DataConfig::Images { limit: Some(limit @ (0 | 1)), .. } = self.data {
+            let why = format!("{limit} must be at least 2: BatchNorm has no statistics of a single example");
+            return Err(LabError::config("data.limit", why));
         }
         if let DataConfig::Folder(folder) = &self.data {
             folder.check()?;

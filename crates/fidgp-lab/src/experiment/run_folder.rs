@@ -1,7 +1,7 @@
 //! The folder of a run: made, or cleared of an earlier run, once the new one is known to be possible.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fidgp::objective::DatasetSize;
 
@@ -86,7 +86,7 @@ fn clear(run: &Path) -> Result<()> {
 }
 
 /// What was to be removed and was not there is gone as well.
-fn gone(path: &PathBuf, removed: std::io::Result<()>) -> Result<()> {
+fn gone(path: &Path, removed: std::io::Result<()>) -> Result<()> {
     match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(LabError::file(path, &error)),
         _ => Ok(()),
