@@ -44,39 +44,33 @@ pub enum LabError {
         /// What does not fit.
         why: String,
     },
-    /// The loss is not a number any more.
+    /// Numbers of a training are no numbers any more.
     #[error(
-        "non-finite loss at epoch {epoch}, step {step} (batch {batch}): nll {nll}, KL(U) {kl_inducing}, KL(W|U) {kl_conditional}. \
-         {culprit}. The last good checkpoint: {checkpoint}. Lower the learning rate, clip gradients (train.clip_norm) or raise the jitter",
-        checkpoint = checkpoint.as_ref().map_or("none was saved yet".to_owned(), |path| path.display().to_string())
+        "{what} in epoch {epoch}, {moment}: {culprit}. The last good checkpoint: {checkpoint}. \
+         Lower the learning rate, clip gradients (train.clip_norm) or raise the jitter",
+        checkpoint = checkpoint.as_ref().map_or("none yet".to_owned(), |path| path.display().to_string())
     )]
-    NonFiniteLoss {
-        /// Epoch, from 0.
+    Diverged {
+        /// What is not finite, or could not be computed for that reason.
+        what: String,
+        /// Epoch, from 1 as the records count them.
         epoch: u64,
-        /// Step over the whole training.
-        step: u64,
-        /// Batch within the epoch.
-        batch: u64,
-        /// The data part of the loss.
-        nll: f64,
-        /// Its KL of the inducing matrices.
-        kl_inducing: f64,
-        /// Its KL of the weights given them.
-        kl_conditional: f64,
-        /// The layer or input that is to blame, as far as it can be told.
+        /// The batch and step, or what came after so many steps.
+        moment: String,
+        /// The layer, parameter or input that is to blame, as far as it can be told; no full stop.
         culprit: String,
         /// Where training can go on from, if anything was saved.
         checkpoint: Option<PathBuf>,
     },
     /// The user stopped the run.
-    #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: fidgp train --resume {run}", run = run.display())]
+    #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: {command}")]
     Interrupted {
         /// Complete epochs.
         epoch: u64,
         /// Steps made.
         step: u64,
-        /// The run folder.
-        run: PathBuf,
+        /// What goes on with it.
+        command: String,
     },
     /// The user stopped a comparison.
     #[error("stopped after epoch {epoch}, step {step} of a run; everything is saved. The same command goes on")]
@@ -141,6 +135,12 @@ impl LabError {
     /// A file that could not be read or written.
     pub fn file(path: &Path, why: &dyn std::error::Error) -> Self {
         Self::File { path: path.to_owned(), why: why.to_string() }
+    }
+
+    /// Whether this is what a network that has diverged makes of a computation.
+    pub fn is_divergence(&self) -> bool {
+        use fidgp::Error::{Cholesky, NonFinite};
+        matches!(self, Self::Metric(_) | Self::Method(Cholesky { .. } | NonFinite { .. }))
     }
 
     /// Whether the user asked for something impossible (exit code 2) rather than something that failed (exit code 1).

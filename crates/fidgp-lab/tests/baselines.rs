@@ -88,6 +88,7 @@ fn run_in(config: &RunConfig, folder: &Path, resume: bool) -> Results {
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: None,
+        go_on: String::new(),
     };
     let results = experiment::run(config, &setting, &mut ());
     results.unwrap_or_else(|error| panic!("{}: {error}", config.method.name())).unwrap()

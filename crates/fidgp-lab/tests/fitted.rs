@@ -60,6 +60,7 @@ fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -
         parallel: 1,
         stop: &stop,
         command: None,
+        go_on: String::new(),
     })
 }
 
@@ -202,7 +203,8 @@ fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own(
     let saved = checkpoint::load(&path).unwrap();
     let tensors: Vec<_> = saved.tensors.into_iter().collect();
     let write = |tensors: &[(String, Tensor)], step: u64| {
-        checkpoint::save(&path, tensors, &Progress { step, ..saved.progress.clone() }).unwrap();
+        let progress = serde_json::to_string(&Progress { step, ..saved.progress.clone() }).unwrap();
+        checkpoint::write(&path, tensors, ("progress", progress)).unwrap(); // `save` would refuse NaN
     };
     write(&tensors, saved.progress.step + 1);
     refused("belongs to the weights of step");

@@ -79,6 +79,9 @@ impl Bounded {
     /// # Errors
     /// When `value` is not strictly between 0 and the maximum.
     pub fn raw_of(name: &str, value: f64, max: Option<f64>, map: BoundMap) -> Result<f64> {
+        if let Some(max) = max.filter(|max| !max.is_finite()) {
+            return Err(Error::setting(format!("{name}'s maximum"), max, "must be a finite number"));
+        }
         let in_range = value > 0.0 && max.is_none_or(|max| value < max) && value.is_finite();
         if !in_range {
             let range =

@@ -184,7 +184,7 @@ fn failures(info: &Tensor, check: Check) -> Result<Vec<usize>> {
 
 /// Tries one matrix again with ten, a hundred, … times the jitter.
 fn escalate(name: &str, matrix: &Tensor, jitter: Jitter) -> Result<Tensor> {
-    check_finite(name, matrix, "Lower the learning rate or clip gradients; the last checkpoint is intact")?;
+    check_finite(name, matrix, "Lower the learning rate or clip gradients")?;
     let start = jitter.relative.max(f64::EPSILON);
     let mut tried = vec![jitter.relative];
     let mut minor = 0;

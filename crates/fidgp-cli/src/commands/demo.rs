@@ -34,6 +34,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         parallel: 1,
         stop: super::stop_on_interrupt(),
         command: Some(format!("fidgp demo --seed {}", arguments.seed)),
+        go_on: format!("fidgp train --resume {}", super::quoted(&arguments.out.display().to_string())),
     };
     let mut bar = EpochBar::new(&config);
     let results = experiment::run(&config, &setting, &mut bar)?;

@@ -29,6 +29,7 @@ pub fn run(arguments: &Eval) -> Outcome {
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: Some(command_line()),
+        go_on: String::new(),
     };
     let results = experiment::evaluate(&mut predictor, &setting)?;
     if arguments.json {

@@ -24,29 +24,62 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp_lab::LabError;
 use fidgp_lab::record::Results;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// What a command returns.
 pub type Outcome = Result<std::process::ExitCode, LabError>;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The flag that Ctrl-C raises; a second Ctrl-C ends the program at once.
+/// The flag that Ctrl-C raises, and SIGTERM, with which schedulers and shutdowns ask; a second one ends the program at once.
 fn stop_on_interrupt() -> &'static AtomicBool {
-    let raise = || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            end_at_once();
+    match Signals::new([SIGINT, SIGTERM]) {
+        Ok(mut signals) => {
+            std::thread::spawn(move || signals.forever().for_each(|_| raise()));
         }
-        eprintln!("\nstopping after this step (press Ctrl-C again to stop at once)");
-    };
-    if ctrlc::set_handler(raise).is_err() {
-        eprintln!("warning: Ctrl-C cannot be caught here; it will end the run without saving");
+        Err(_) => eprintln!("warning: Ctrl-C cannot be caught here; it will end the run without saving"),
     }
     &STOP
+}
+
+fn raise() {
+    if STOP.swap(true, Ordering::Relaxed) {
+        end_at_once();
+    }
+    eprintln!("\nstopping after this step (press Ctrl-C again to stop at once)");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the user asked twice to stop")]
 fn end_at_once() -> ! {
     std::process::exit(130)
+}
+
+/// Words as they are typed into a shell.
+fn typed(words: impl Iterator<Item = String>) -> String {
+    words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word in quotes where a shell would not take it as it stands.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:=,@%+~".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// The command that goes on with a run, on the data and the device that were named.
+fn go_on(run: &Path, place: &crate::args::Place) -> String {
+    let mut words = vec!["fidgp".to_owned(), "train".to_owned(), "--resume".to_owned(), run.display().to_string()];
+    if let Some(data) = &place.data {
+        words.extend(["--data".to_owned(), data.display().to_string()]);
+    }
+    if place.device != "auto" {
+        words.extend(["--device".to_owned(), place.device.clone()]);
+    }
+    typed(words.into_iter())
 }
 
 /// Writes to standard output. A reader that has seen enough (`fidgp verify | head`) is no error; a full disk is.

@@ -26,7 +26,8 @@ pub fn run(arguments: &Train) -> Outcome {
         splits: splits(&arguments.splits)?,
         parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
         stop: super::stop_on_interrupt(),
-        command: Some(command_line()),
+        command: Some(command_of_run()),
+        go_on: go_on(arguments, &run),
     };
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
@@ -38,12 +39,22 @@ pub fn run(arguments: &Train) -> Outcome {
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);
     let Some(results) = results else {
-        eprintln!("\nonce all members are there: fidgp train --resume {}", run.display());
+        eprintln!("\nonce all members are there: {}", super::go_on(&run, &arguments.place));
         return Ok(ExitCode::SUCCESS);
     };
     super::print_metrics(&results)?;
     eprintln!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), run.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that goes on with a run, for the same member or splits.
+fn go_on(arguments: &Train, run: &Path) -> String {
+    let member = arguments.member.map_or(String::new(), |member| format!(" --member {member}"));
+    let splits = match arguments.splits.as_str() {
+        "all" => String::new(),
+        some => format!(" --splits {}", super::quoted(some)),
+    };
+    super::go_on(run, &arguments.place) + &member + &splits
 }
 
 /// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run. A member of an ensemble
@@ -97,5 +108,15 @@ pub(super) fn splits(text: &str) -> Result<Vec<usize>, LabError> {
 
 /// The command as it was typed, without the path of the program.
 pub(super) fn command_line() -> String {
-    std::iter::once("fidgp".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
+    super::typed(std::iter::once("fidgp".to_owned()).chain(std::env::args().skip(1)))
+}
+
+/// The command that produces a whole run: a member trained by itself is the one of all members.
+fn command_of_run() -> String {
+    let mut words: Vec<_> = std::iter::once("fidgp".to_owned()).chain(std::env::args().skip(1)).collect();
+    if let Some(place) = words.iter().position(|word| word == "--member") {
+        words.drain(place..(place + 2).min(words.len()));
+    }
+    words.retain(|word| !word.starts_with("--member="));
+    super::typed(words.into_iter())
 }

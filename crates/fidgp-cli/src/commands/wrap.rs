@@ -31,6 +31,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: Some(command_line()),
+        go_on: super::go_on(&arguments.out.clone().unwrap_or_default(), &arguments.place),
     };
     let report = experiment::wrap(&config, &setting, arguments.out.is_some())?;
     if arguments.json {
@@ -42,7 +43,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         eprintln!("BatchNorm statistics are those of the file: {why}");
     }
     if let Some(run) = &arguments.out {
-        eprintln!("\nrun: {}\ntrain it with: fidgp train --resume {}", run.display(), run.display());
+        eprintln!("\nrun: {}\ntrain it with: {}", run.display(), setting.go_on);
     }
     Ok(ExitCode::SUCCESS)
 }

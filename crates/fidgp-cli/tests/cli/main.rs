@@ -5,6 +5,7 @@ mod commands;
 mod compare;
 mod cost;
 mod deploy;
+mod divergence;
 mod eval;
 mod folder;
 mod help;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::{Place, Said};
+use crate::{Place, Said, contents};
 
 /// A little UCI set in the standard layout: 40 rows, two features, two splits; one cell can be replaced.
 pub fn write_uci(place: &Place, cell: Option<&str>) {
@@ -89,9 +89,45 @@ fn missing_data_are_named_and_the_run_can_begin_once_they_are_there() {
 }
 
 #[test]
-fn a_loss_that_is_not_finite_names_the_culprit() {
-    let said = Place::new().train(&["--set", "train.optimiser.learning_rate=1e30"]).ends(1);
-    assert!(said.err.contains("non-finite"), "{said:?}");
+fn a_run_is_only_given_up_for_one_that_can_begin() {
+    let place = Place::new();
+    place.write("t.toml", crate::wrap::PLAIN);
+    let data = crate::fixture("cifar100-small");
+    let begin = |out: &str, more: &[&str]| {
+        let words = ["train", "t.toml", "--device", "cpu", "--data", data.to_str().unwrap(), "--out", out];
+        place.fidgp(&[&words, more].concat())
+    };
+    begin("run", &["--set", "train.epochs=1"]).ends(0);
+    place.fidgp(&["report", "run"]).ends(0);
+    let before = contents(&place.path("run"));
+    assert!(before.iter().any(|(path, _)| path.extension().is_some_and(|ending| ending == "svg")));
+    for (change, said) in
+        [("data.limit=0", "`data.limit` 0"), ("likelihood.smoothing=1.5", "`likelihood.smoothing` 1.5")]
+    {
+        begin("run", &["--force", "--set", change]).ends(2).says(&[said]);
+        assert!(contents(&place.path("run")) == before, "{change} cost the earlier run a file");
+        begin("new", &["--set", change]).ends(2).says(&[said]);
+        assert!(!place.path("new").exists(), "{change} left a folder");
+    }
+    // and when it is given up, its report goes with it; what is not of a run stays
+    place.write("run/mine.svg", "<svg/>");
+    begin("run", &["--force", "--set", "train.epochs=1"]).ends(0);
+    let left = contents(&place.path("run"));
+    let is_drawn =
+        |path: &&std::path::PathBuf| path.extension().is_some_and(|ending| ending == "svg" || ending == "html");
+    let drawn: Vec<_> =
+        left.iter().map(|(path, _)| path).filter(is_drawn).filter_map(|path| path.file_name()).collect();
+    assert_eq!(drawn, ["mine.svg"]);
+}
+
+#[test]
+fn splits_that_are_not_there_cost_nothing() {
+    let place = Place::new();
+    write_uci(&place, None);
+    place.fidgp(&uci_training(&[])).ends(0);
+    let before = contents(&place.path("run"));
+    place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(1).says(&["split 2 was asked for, there are 2"]);
+    assert!(contents(&place.path("run")) == before);
 }
 
 #[test]

@@ -39,13 +39,19 @@ fn tensors(path: &Path) -> (Value, Vec<u8>) {
 /// Starts a run, waits for its first checkpoint and presses Ctrl-C.
 #[track_caller]
 fn interrupted(place: &Place, words: &[&str], first_sign: &str) -> Said {
+    signalled(place, words, first_sign, "-INT")
+}
+
+/// Starts a run, waits for a file and sends it a signal.
+#[track_caller]
+fn signalled(place: &Place, words: &[&str], first_sign: &str, signal: &str) -> Said {
     let child = place.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Instant::now();
     while !place.path(first_sign).exists() {
         assert!(started.elapsed() < Duration::from_secs(50), "{first_sign} never came");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     Said::by(&child.wait_with_output().unwrap())
 }
@@ -58,7 +64,7 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     interrupted(&place, &words, "run/checkpoint/last.safetensors").ends(1).says(&[
         "stopping after this step",
         "everything is saved",
-        "Go on with: fidgp train --resume run",
+        "Go on with: fidgp train --resume run --device cpu\n",
     ]);
     assert!(!place.path("run/results.json").exists());
     full_disk_keeps_the_checkpoint(&place);
@@ -69,6 +75,8 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     assert!(tensors(&place.path(last)) == tensors(&whole.path(last)), "the last checkpoints differ");
     let results = |place: &Place| json(&place.path("run/results.json"));
     assert_eq!(results(&place)["metrics"], results(&whole)["metrics"]);
+    // the command that produces the run again is the one that began it
+    assert_eq!(results(&place)["command"], results(&whole)["command"]);
     assert_eq!(epochs(&place), epochs(&whole));
 }
 
@@ -103,6 +111,41 @@ fn interrupted_splits_are_finished_later() {
     crate::mishap::write_uci(&place, None);
     let words = crate::mishap::uci_training(&["--set", "train.epochs=3000", "--parallel", "1", "--splits", "0"]);
     interrupted(&place, &words, "run/run.toml").ends(1).says(&["Go on with: fidgp train --resume run"]);
+}
+
+/// Schedulers and shutdowns send SIGTERM; the advice works as it stands, data folder included.
+#[test]
+#[cfg(unix)]
+fn a_terminated_run_is_saved_and_its_advice_works() {
+    let place = Place::new();
+    let data = crate::fixture("cifar100-small");
+    std::os::unix::fs::symlink(data, place.path("my data")).unwrap();
+    place.write("t.toml", crate::wrap::PLAIN);
+    let words = ["train", "t.toml", "--device", "cpu", "--data", "my data", "--out", "run", "--set", "train.epochs=30"];
+    let said = signalled(&place, &words, "run/checkpoint/last.safetensors", "-TERM").ends(1);
+    let (_, advice) = said.err.split_once("Go on with: fidgp ").unwrap_or_else(|| panic!("{said:?}"));
+    assert_eq!(advice.trim(), "train --resume run --data 'my data' --device cpu");
+    let toml = fs::read_to_string(place.path("run/run.toml")).unwrap();
+    fs::write(place.path("run/run.toml"), toml.replace("epochs = 30", "epochs = 1")).unwrap();
+    place.fidgp(&["train", "--resume", "run", "--data", "my data", "--device", "cpu"]).ends(0);
+    let command = "fidgp train t.toml --device cpu --data 'my data' --out run --set train.epochs=30";
+    assert_eq!(json(&place.path("run/results.json"))["command"], command);
+}
+
+#[test]
+fn a_run_that_failed_before_its_first_checkpoint_starts_at_the_beginning() {
+    let (place, whole) = (Place::new(), Place::new());
+    whole.train(&[]).ends(0);
+    place.train(&[]).ends(0);
+    for file in ["results.json", "checkpoint/last.safetensors", "checkpoint/best.safetensors"] {
+        let _ = fs::remove_file(place.path("run").join(file));
+    }
+    place.train(&[]).ends(2).says(&["go on with --resume"]);
+    place.fidgp(&["train", "--resume", "run", "--device", "cpu"]).ends(0).says(&["starts at the beginning"]);
+    let results = |place: &Place| json(&place.path("run/results.json"));
+    assert_eq!(results(&place)["metrics"], results(&whole)["metrics"]);
+    assert_eq!(results(&place)["command"], results(&whole)["command"]);
+    assert_eq!(epochs(&place), epochs(&whole));
 }
 
 #[test]

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::{Place, fixture, json};
 
-const PLAIN: &str = r#"
+/// A plain network for the little images of the tests.
+pub const PLAIN: &str = r#"
 name = "plain"
 method = "deterministic"
 seed = 5
@@ -57,6 +58,10 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
         said["start"]["layers"].as_array().unwrap().iter().all(|layer| layer["energy_kept"].as_f64().unwrap() > 0.999)
     );
 
+    // its own normalisation comes with the weights: another one is refused, the record would not be true
+    let other = ["--weights", weights, "--set", "normalisation=imagenet"];
+    wrap(&place, &other).ends(2).says(&["`normalisation` gives mean [0.4850", weights, "bring their own"]);
+
     // a training that names the weights starts there too, and quietly: nobody listens to what it says about it
     let start = format!("start.weights={weights}");
     let still = ["train.epochs=1", "train.optimiser.learning_rate=1e-9", &start];
@@ -102,7 +107,7 @@ fn weights_of_a_deeper_network_are_warned_of() {
     said.says(&["the weights do not fit the network", "matched          0", "conv1.weight [1] in the file"]);
 }
 
-/// Weights with another program's names, and without a word about normalisation.
+/// Without training images the normalisation must be given, and be that of the weights.
 #[test]
 fn the_training_set_is_not_needed_where_the_normalisation_is_given() {
     let place = Place::new();
@@ -112,12 +117,13 @@ fn the_training_set_is_not_needed_where_the_normalisation_is_given() {
     place.write("plain.toml", PLAIN);
     let small = fixture("cifar100-small");
     let train = ["train", "plain.toml", "--device", "cpu", "--data", small.to_str().unwrap(), "--out", "plain"];
-    place.fidgp(&train).ends(0);
+    let normalised = ["--set", "normalisation=imagenet"];
+    place.fidgp(&[&train[..], &normalised].concat()).ends(0);
     place.write("bayes.toml", &(PLAIN.replace("deterministic", "fidgp") + INDUCING));
     let words =
         ["wrap", "bayes.toml", "--device", "cpu", "--data", "data", "--weights", "plain/checkpoint/last.safetensors"];
     place.fidgp(&words).ends(1).says(&["data/cifar-100-binary/train.bin: cannot be read"]);
-    let said = place.fidgp(&[&words[..], &["--set", "normalisation=imagenet"]].concat()).ends(0);
+    let said = place.fidgp(&[&words[..], &normalised].concat()).ends(0);
     said.says(&["BatchNorm statistics are those of the file", "train.bin"]);
 }
 

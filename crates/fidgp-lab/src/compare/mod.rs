@@ -18,12 +18,12 @@ use std::sync::atomic::AtomicBool;
 use serde::Serialize;
 use tch::Device;
 
-use crate::config::{self, DataConfig, Method, RunConfig};
+use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::experiment::{self, CONFIG_FILE, Setting};
 use crate::record::{Examples, Hardware, RESULTS_FILE, commit, write_atomically};
 use crate::report::Run;
-use crate::train::{Watch, checkpoint};
+use crate::train::Watch;
 
 /// The file with everything the page shows.
 pub const COMPARISON_FILE: &str = "comparison.json";
@@ -155,18 +155,18 @@ fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finishe
         return Err(LabError::config(folder.display().to_string(), why));
     }
     if !(begun && is_finished(config, &folder, plan)?) {
-        let resume = begun && can_resume(config, &folder);
         let setting = Setting {
             device: plan.device,
             data_root: plan.data_root.clone(),
             run: folder.clone(),
-            resume,
-            force: begun && !resume,
+            resume: begun,
+            force: false,
             member: None,
             splits: plan.splits.clone(),
             parallel: plan.parallel,
             stop: plan.stop,
             command: plan.command.clone(),
+            go_on: plan.command.clone().unwrap_or_default(),
         };
         experiment::run(config, &setting, watcher(config).as_mut())?;
     }
@@ -185,9 +185,4 @@ fn is_finished(config: &RunConfig, folder: &Path, plan: &Plan) -> Result<bool> {
     let done = Run::read(folder)?.results.splits;
     let done: Vec<_> = done.iter().flat_map(|splits| splits.runs.iter().map(|run| run.split)).collect();
     Ok(done == wanted)
-}
-
-fn can_resume(config: &RunConfig, folder: &Path) -> bool {
-    let by_parts = matches!(config.data, DataConfig::Uci { .. }) || config.method == Method::Ensemble;
-    by_parts || checkpoint::last(folder).exists()
 }

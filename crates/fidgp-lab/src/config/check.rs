@@ -7,6 +7,7 @@ use super::{
     RunConfig, Select,
 };
 use crate::error::{LabError, Result};
+use crate::train::GroupConfig;
 
 impl RunConfig {
     /// Checks what the types cannot say.
@@ -27,10 +28,8 @@ impl RunConfig {
         if self.predict.draws == 0 || self.predict.validation_draws == 0 {
             return Err(LabError::config("predict.draws", "must be at least 1; 8 is usual"));
         }
-        let rate = train.optimiser.learning_rate();
-        if rate <= 0.0 || !rate.is_finite() {
-            return Err(LabError::config("train.optimiser.learning_rate", format!("{rate} must be greater than 0")));
-        }
+        train.optimiser.check()?;
+        train.groups.iter().try_for_each(GroupConfig::check_numbers)?;
         let not_positive = |number: &f64| *number <= 0.0 || !number.is_finite();
         if let Some(limit) = train.clip_norm.filter(not_positive) {
             return Err(LabError::config(
@@ -38,14 +37,30 @@ impl RunConfig {
                 format!("{limit} must be greater than 0; leave it out for no limit"),
             ));
         }
-        if train.epochs > 0 {
-            train.schedule.check(train.epochs as f64)?;
-            train.kl.check(train.epochs as f64)?;
+        if let Some(epoch) = train.freeze_norm_epoch.filter(|epoch| !(*epoch >= 0.0 && epoch.is_finite())) {
+            let why = format!("{epoch} must be 0 or greater; leave it out to freeze nothing");
+            return Err(LabError::config("train.freeze_norm_epoch", why));
         }
+        // Without epochs nothing is too long, but a number must still be one.
+        let epochs = if train.epochs > 0 { train.epochs as f64 } else { f64::INFINITY };
+        train.schedule.check(epochs)?;
+        train.kl.check(epochs)?;
         self.check_data()?;
+        self.check_likelihood()?;
         self.check_method()?;
         self.check_baseline()?;
         self.check_selection()
+    }
+
+    /// Label smoothing that leaves something of the label.
+    fn check_likelihood(&self) -> Result<()> {
+        match self.likelihood {
+            LikelihoodConfig::Categorical { smoothing } if !(0.0..1.0).contains(&smoothing) => {
+                let why = format!("{smoothing} must lie in [0, 1); 0.1 is usual, 0 is none");
+                Err(LabError::config("likelihood.smoothing", why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Something to train on and to test on, a start where there is one, BatchNorm never alone with one example.
@@ -59,6 +74,10 @@ impl RunConfig {
         }
         if let DataConfig::Images { name, .. } = &self.data {
             super::data::check_image_set(name)?;
+        }
+        if let DataConfig::Images { limit: Some(limit @ (0 | 1)), .. } = self.data {
+            let why = format!("{limit} must be at least 2: BatchNorm has no statistics of a single example");
+            return Err(LabError::config("data.limit", why));
         }
         if let DataConfig::Folder(folder) = &self.data {
             folder.check()?;

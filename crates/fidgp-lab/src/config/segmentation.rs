@@ -94,7 +94,7 @@ impl SegmentationConfig {
             return Err(LabError::config("data.jitter", format!("{} must lie in [0, 1)", self.jitter)));
         }
         if self.limit == Some(0) {
-            return Err(LabError::config("data.limit", "must be at least 1"));
+            return Err(LabError::config("data.limit", "0 must be at least 1"));
         }
         let own = [("images", self.images.is_some()), ("masks", self.masks.is_some()), ("void", self.void.is_some())];
         let own = own.into_iter().chain([("classes", self.classes.is_some())]);

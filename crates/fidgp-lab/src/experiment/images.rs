@@ -32,10 +32,10 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     if !setting.resume {
         prepare(config, &model, train.as_ref())?;
     }
-    super::open_folder(config, setting, &model)?;
-    super::write_classes(&setting.run, sets.train.classes())?;
     let measured = |set: &Set| set.source(config, &model, Use::Measuring, setting.device);
     let validation = sets.validation.as_ref().map(measured).transpose()?;
+    super::open_folder(config, setting, &model, train.observations())?;
+    super::write_classes(&setting.run, sets.train.classes())?;
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };
         let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;
@@ -48,6 +48,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         source: train.as_ref(),
         validate: validation.is_some().then_some(&validate),
         stop: setting.stop,
+        go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     settle(config, &model, train.as_ref(), Some(&setting.run))?;

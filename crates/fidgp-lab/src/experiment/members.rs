@@ -60,6 +60,8 @@ pub struct Training<'a> {
     pub validate: Option<&'a Validate<'a>>,
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
+    /// The command that goes on with it when it was stopped.
+    pub go_on: &'a str,
 }
 
 impl Training<'_> {
@@ -68,7 +70,7 @@ impl Training<'_> {
     /// for one member only: the model is not whole then.
     ///
     /// # Errors
-    /// When training or disk fail; an interruption names the folder of the whole run.
+    /// When training or disk fail, or the user stops it.
     pub fn run(&self, place: &Place, watch: &mut dyn Watch) -> Result<Option<Outcome>> {
         let config = self.config;
         if config.method != Method::Ensemble {
@@ -87,8 +89,7 @@ impl Training<'_> {
                 std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
             }
             let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
-            let outcome = self.one(&member, &network, (folder.as_deref(), resume), watch);
-            let outcome = outcome.map_err(|error| in_run(error, place))?;
+            let outcome = self.one(&member, &network, (folder.as_deref(), resume), watch)?;
             seconds += outcome.seconds;
             last = Some(outcome.progress);
             members.push(network);
@@ -120,20 +121,12 @@ impl Training<'_> {
             validate: self.validate,
             run: folder.map(Path::to_owned),
             stop: self.stop,
+            go_on: self.go_on,
         };
         match folder {
             Some(folder) => fit.run(resume, &mut Logged::new(folder, resume, watch)?),
             None => fit.run(resume, watch),
         }
-    }
-}
-
-fn in_run(error: LabError, place: &Place) -> LabError {
-    match (error, &place.folder) {
-        (LabError::Interrupted { epoch, step, .. }, Some(run)) => {
-            LabError::Interrupted { epoch, step, run: run.clone() }
-        }
-        (other, _) => other,
     }
 }
 

@@ -4,6 +4,7 @@ mod images;
 mod members;
 pub(crate) mod norms;
 mod paper;
+mod run_folder;
 mod segmentation;
 mod sets;
 mod settle;
@@ -12,6 +13,7 @@ mod synthetic;
 mod uci;
 mod wrap;
 
+use run_folder::{from_the_beginning, keep_command, open_folder, refuse_to_mix};
 pub(crate) use sets::{Sets, Use};
 pub use wrap::{Stage, WrapReport, wrap};
 
@@ -20,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 
 use tch::Device;
 
-use crate::calibrate::{self, TEMPERATURE_FILE};
+use crate::calibrate;
 use crate::config::{DataConfig, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::model::Model;
@@ -56,6 +58,8 @@ pub struct Setting<'a> {
     pub stop: &'a AtomicBool,
     /// The command that was given, for the record.
     pub command: Option<String>,
+    /// The command that goes on with the run when it was stopped.
+    pub go_on: String,
 }
 
 /// Trains, evaluates and records a run; everything it leaves is in `setting.run`. There are no results when only a member of
@@ -71,6 +75,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
         return Err(LabError::config("--splits", why));
     }
     refuse_to_mix(setting)?;
+    let setting = &from_the_beginning(config, setting);
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => Some(uci::run(config, setting, watch)?),
@@ -126,27 +131,6 @@ pub(crate) fn chosen_checkpoint(config: &RunConfig, run: &Path) -> PathBuf {
     if config.train.select == Select::Best && best.exists() { best } else { checkpoint::last(run) }
 }
 
-/// Two runs do not share a folder.
-fn refuse_to_mix(setting: &Setting) -> Result<()> {
-    if setting.run.join(CONFIG_FILE).exists() && !setting.resume && !setting.force {
-        let why = "holds a run already; go on with --resume, choose another --out, or pass --force to start again";
-        return Err(LabError::config(setting.run.display().to_string(), why));
-    }
-    Ok(())
-}
-
-/// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
-/// a run that cannot begin changes nothing on disk.
-fn open_folder(config: &RunConfig, setting: &Setting, model: &Model) -> Result<()> {
-    let variables = checkpoint::variables(&model.store);
-    let trained = variables.iter().filter(|(_, tensor)| tensor.requires_grad()).map(|(name, _)| name.as_str());
-    config.training().groups.iter().try_for_each(|group| group.check(&trained))?;
-    if setting.force && !setting.resume {
-        clear(&setting.run)?;
-    }
-    Ok(write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?)
-}
-
 /// Writes the names of the classes into a run folder, for those who use the network without the data.
 fn write_classes(run: &Path, classes: &[String]) -> Result<()> {
     let path = run.join(CLASSES_FILE);
@@ -191,25 +175,6 @@ fn as_many_classes(predictor: &Predictor, classes: &[String]) -> Result<()> {
         "data",
         format!("has {found} classes, the network tells {outputs} apart; give it its own data"),
     ))
-}
-
-/// Forgets an earlier run in a folder: its config, checkpoints and results. Nothing else in the folder is touched.
-fn clear(run: &Path) -> Result<()> {
-    let fail = |error: std::io::Error| LabError::file(run, &error);
-    let record = [crate::record::RESULTS_FILE, crate::record::EPOCHS_FILE, crate::record::EXAMPLES_FILE];
-    for file in record.into_iter().chain([CONFIG_FILE, CLASSES_FILE, TEMPERATURE_FILE, norms::NORMS_FILE]) {
-        match std::fs::remove_file(run.join(file)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
-            _ => {}
-        }
-    }
-    for folder in ["checkpoint", "splits", crate::model::MEMBERS, crate::maps::MAPS_FOLDER] {
-        match std::fs::remove_dir_all(run.join(folder)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// How long a training took.

@@ -18,7 +18,7 @@ use crate::maps::{MAPS_FOLDER, panels};
 use crate::model::{Model, Signature};
 use crate::predict::Predictor;
 use crate::record::{Examples, Figure, Results, Time, write_atomically};
-use crate::source::{Joint, PairSource};
+use crate::source::{Joint, PairSource, Source};
 use crate::train::Watch;
 
 /// Test pictures that are drawn as maps.
@@ -42,7 +42,7 @@ pub fn run(
         super::start::run(config, &model, &signature, &train)?;
     }
     let validation = sets.validation.as_ref().map(|set| source(set, pairs, &model, setting)).transpose()?;
-    super::open_folder(config, setting, &model)?;
+    super::open_folder(config, setting, &model, train.observations())?;
     super::write_classes(&setting.run, &sets.train.class_names)?;
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };
@@ -57,6 +57,7 @@ pub fn run(
         source: &train,
         validate: validation.is_some().then_some(&validate),
         stop: setting.stop,
+        go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     let (mut results, examples) = assess(config, pairs, setting, &model, &sets, Some(&setting.run))?;

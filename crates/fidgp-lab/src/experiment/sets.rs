@@ -46,6 +46,11 @@ impl Set {
         }
     }
 
+    /// How many images there are.
+    pub fn rows(&self) -> usize {
+        self.labels().len()
+    }
+
     fn labels(&self) -> &[u32] {
         match self {
             Self::Memory(images) => images.labels(),

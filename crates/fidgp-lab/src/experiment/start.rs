@@ -4,12 +4,15 @@ use std::path::Path;
 
 use fidgp::Key;
 use fidgp_zoo::{ImportMode, ImportReport, StartReport, import_tensors, reestimate_batch_norm, start_network, weights};
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use crate::config::{Method, RunConfig};
 use crate::error::{LabError, Result};
-use crate::model::{Model, Signature};
+use crate::model::{Model, Normalisation, Signature};
 use crate::source::Source;
+
+/// Two numbers of a normalisation that differ by less are the same, stored in another precision.
+const MOST_DIFFERENCE: f64 = 1e-5;
 
 /// Starts a model at the weights its config names and re-estimates its BatchNorm statistics on training images.
 pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dyn Source) -> Result<()> {
@@ -29,6 +32,7 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let model = Model::init(&config, signature, device)?;
     let mut tensors = weights::read(file)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
+    same_normalisation(&config, &model, &tensors, file)?;
     // Weights from elsewhere do not say how images are normalised: then the config or the training set does.
     let in_file = |name: &str| tensors.iter().any(|(other, _)| other == name);
     let own = model.store.variables().into_iter().filter(|(name, _)| name.starts_with("input.") && !in_file(name));
@@ -60,6 +64,31 @@ fn tell(file: &Path, report: &ImportReport) {
             unused.len()
         );
     }
+}
+
+/// Refuses a normalisation that is given and differs from the one the weights bring: the network would see other numbers than
+/// the record says.
+fn same_normalisation(config: &RunConfig, model: &Model, tensors: &[(String, Tensor)], file: &Path) -> Result<()> {
+    let given = config.normalisation.as_ref().and(model.normalisation.as_ref());
+    let Some((mean, sd)) = given.map(Normalisation::statistics) else { return Ok(()) };
+    let brought = |name: &str| tensors.iter().find(|(other, _)| other == name).map(|(_, tensor)| tensor);
+    for (what, ours) in [("mean", mean), ("sd", sd)] {
+        let Some(theirs) = brought(&format!("input.{what}")) else { continue };
+        let (ours, theirs) = (numbers(ours)?, numbers(theirs)?);
+        let same = |(ours, theirs): (&f64, &f64)| (ours - theirs).abs() < MOST_DIFFERENCE;
+        if ours.len() != theirs.len() || !ours.iter().zip(&theirs).all(same) {
+            let file = file.display();
+            let why = format!(
+                "gives {what} {ours:.4?}, but {file} was trained with {theirs:.4?}; leave it out: the weights bring their own"
+            );
+            return Err(LabError::config("normalisation", why));
+        }
+    }
+    Ok(())
+}
+
+fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
+    Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu).reshape([-1]))?)
 }
 
 /// Starts a model at a plain one of the same network.

@@ -16,7 +16,7 @@ use crate::evaluate;
 use crate::model::{Model, Signature};
 use crate::predict::Predictor;
 use crate::record::{Figure, Grid, Metrics, Points, Regression1d, Results, Time};
-use crate::source::TableSource;
+use crate::source::{Source, TableSource};
 use crate::train::Watch;
 
 /// Where the gap is measured: well away from its edges.
@@ -35,7 +35,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     if !setting.resume {
         prepare(config, &model, &source)?;
     }
-    super::open_folder(config, setting, &model)?;
+    super::open_folder(config, setting, &model, source.observations())?;
     let validate =
         |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
     let training = Training {
@@ -45,6 +45,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         source: &source,
         validate: validation.then_some(&validate),
         stop: setting.stop,
+        go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
     settle(config, &model, &source, Some(&setting.run))?;

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use fidgp::Key;
+use fidgp_data::split::Parts;
 use fidgp_data::{Standardiser, uci::Uci};
 use fidgp_metrics::names;
 use rayon::prelude::*;
@@ -26,7 +27,9 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let uci = Uci::read(&setting.data_root.join("uci"), name)?;
     let splits = if setting.splits.is_empty() { (0..uci.splits()).collect() } else { setting.splits.clone() };
     let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
-    super::open_folder(config, setting, &model)?;
+    let parts = splits.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
+    let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
+    super::open_folder(config, setting, &model, fewest)?;
     let watch = Mutex::new((watch, 0));
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(setting.parallel.max(1))
@@ -59,6 +62,21 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     Ok(results)
 }
 
+fn seed_of(config: &RunConfig, split: usize) -> u64 {
+    Key::new(config.seed).fold("split").at(split as u64).seed()
+}
+
+/// The rows of a split, with a validation part where the config wants one.
+fn parts(config: &RunConfig, uci: &Uci, split: usize) -> Result<Parts> {
+    let whole = uci.split(split)?;
+    Ok(match config.data {
+        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => {
+            whole.with_validation(validation_fraction, seed_of(config, split))?
+        }
+        _ => Parts { train: whole.train, validation: Vec::new(), test: whole.test },
+    })
+}
+
 /// Trains and tests one split, or reads what an earlier run of it left.
 fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> Result<SplitMetrics> {
     let path = setting.run.join("splits").join(format!("{split:02}.json"));
@@ -66,18 +84,10 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         return Ok(done);
     }
     if setting.stop.load(Ordering::Relaxed) {
-        return Err(LabError::Interrupted { epoch: 0, step: 0, run: setting.run.clone() });
+        return Err(LabError::Interrupted { epoch: 0, step: 0, command: setting.go_on.clone() });
     }
-    let seed = Key::new(config.seed).fold("split").at(split as u64).seed();
-    let parts = match config.data {
-        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => {
-            uci.split(split)?.with_validation(validation_fraction, seed)?
-        }
-        _ => {
-            let whole = uci.split(split)?;
-            fidgp_data::split::Parts { train: whole.train, validation: Vec::new(), test: whole.test }
-        }
-    };
+    let seed = seed_of(config, split);
+    let parts = parts(config, uci, split)?;
     let train = uci.table().select(&parts.train)?;
     let scale = Standardiser::fit(&train)?;
     let config = RunConfig { seed, ..config.clone() };
@@ -103,12 +113,9 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         source: &source,
         validate: (!parts.validation.is_empty()).then_some(&validate),
         stop: setting.stop,
+        go_on: &setting.go_on,
     };
-    let fitted = training.run(&Place::default(), &mut ()); // splits run side by side: their epochs are not shown
-    let outcome = fitted.map_err(|error| match error {
-        LabError::Interrupted { epoch, step, .. } => LabError::Interrupted { epoch, step, run: setting.run.clone() },
-        other => other,
-    })?;
+    let outcome = training.run(&Place::default(), &mut ())?; // splits run side by side: their epochs are not shown
     settle(&config, &model, &source, None)?;
     let mut metrics = measure(&model, &parts.test, config.predict.draws)?;
     if !parts.validation.is_empty() {

@@ -47,4 +47,4 @@ pub use chart::Chart;
 pub use figure::Drawing;
 pub use layer::{Bar, Layer, Marker, Shape};
 pub use scale::{Extent, Scale, Tick};
-pub use write::{Map, Report, ReportError, Run, Section, write_report, write_sections};
+pub use write::{Map, REPORT_FILE, Report, ReportError, Run, Section, files, write_report, write_sections};

@@ -95,17 +95,31 @@ pub fn write_report(runs: &[Run], out: &Path) -> Result<Report, ReportError> {
     write_sections(runs, &[], out)
 }
 
+/// The page in a folder.
+pub const REPORT_FILE: &str = "report.html";
+
+/// The files that a report of one run, written into a folder, consists of.
+pub fn files(run: &Run, folder: &Path) -> Vec<PathBuf> {
+    let (_, drawn) = page::build(std::slice::from_ref(run), &[]);
+    let figures = drawn.iter().map(|figure| folder.join(svg_name(figure)));
+    figures.chain([folder.join(REPORT_FILE)]).collect()
+}
+
+fn svg_name(figure: &Drawing) -> String {
+    format!("{}.svg", figure.id)
+}
+
 /// The same with sections of their own before those of the runs.
 pub fn write_sections(runs: &[Run], sections: &[Section], out: &Path) -> Result<Report, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
     let is_page = out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
-    let html = if is_page { out.to_owned() } else { out.join("report.html") };
+    let html = if is_page { out.to_owned() } else { out.join(REPORT_FILE) };
     let (text, drawn) = page::build(runs, sections);
     let mut figures = Vec::new();
     for figure in drawn {
-        let path = html.with_file_name(format!("{}.svg", figure.id));
+        let path = html.with_file_name(svg_name(&figure));
         write_atomically(&path, figure.standalone().as_bytes())?;
         figures.push(path);
     }

@@ -12,6 +12,8 @@ use tch::{Kind, Tensor};
 use crate::error::{LabError, Result};
 use crate::record::write_atomically;
 
+const LAST_FILE: &str = "last.safetensors";
+
 /// Where a training stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
@@ -58,8 +60,11 @@ impl View for &Bytes {
 /// Writes tensors and progress to `path`, atomically.
 ///
 /// # Errors
-/// When the disk is full or the folder cannot be written; an earlier file at `path` is then still whole.
+/// When a tensor holds NaN or infinity, the disk is full or the folder cannot be written; an earlier file at `path` is then
+/// still whole.
 pub fn save(path: &Path, tensors: &[(String, Tensor)], progress: &Progress) -> Result<()> {
+    let good = path.with_file_name(LAST_FILE);
+    check_finite(tensors, progress, good.exists().then_some(good))?;
     let progress = serde_json::to_string(progress).map_err(|error| LabError::file(path, &error))?;
     write(path, tensors, ("progress", progress))
 }
@@ -76,6 +81,33 @@ pub fn write(path: &Path, tensors: &[(String, Tensor)], (name, text): (&str, Str
     let metadata = HashMap::from([(name.to_owned(), text), ("format".to_owned(), "pt".to_owned())]);
     let data = safetensors::serialize(bytes.iter().map(|(name, bytes)| (name, bytes)), Some(metadata));
     Ok(write_atomically(path, &data.map_err(|error| LabError::file(path, &error))?)?)
+}
+
+/// Fails when a tensor holds NaN or infinity: such a network is worth nothing and must not replace `good`, the checkpoint
+/// that training can go on from.
+///
+/// # Errors
+/// Names the tensor, the moment and the good checkpoint.
+pub fn check_finite(tensors: &[(String, Tensor)], progress: &Progress, good: Option<PathBuf>) -> Result<()> {
+    let Some(culprit) = not_finite(tensors) else { return Ok(()) };
+    Err(LabError::Diverged {
+        what: "non-finite parameters".to_owned(),
+        epoch: progress.epoch + u64::from(progress.step_in_epoch > 0),
+        moment: format!("after step {}", progress.step),
+        culprit,
+        checkpoint: good,
+    })
+}
+
+/// What there is to say about tensors that hold NaN or infinity: the first of them, and how many more.
+pub fn not_finite(tensors: &[(String, Tensor)]) -> Option<String> {
+    let mut broken = tensors.iter().filter_map(|(name, tensor)| fidgp::linalg::check_finite(name, tensor, "").err());
+    let first = broken.next()?.to_string();
+    let first = first.trim_end_matches(['.', ' ']);
+    Some(match broken.count() {
+        0 => first.to_owned(),
+        others => format!("{first}; so do {others} more tensors"),
+    })
 }
 
 /// Reads a checkpoint.
@@ -105,7 +137,7 @@ pub fn load(path: &Path) -> Result<Checkpoint> {
 /// Copies a checkpoint's tensors into the variables of a network.
 ///
 /// # Errors
-/// When a variable is missing or has another shape; nothing is copied then.
+/// When a variable is missing, has another shape or is not finite; nothing is copied then.
 pub fn restore(path: &Path, checkpoint: &Checkpoint, store: &VarStore) -> Result<()> {
     let variables: BTreeMap<_, _> = store.variables().into_iter().collect();
     for (name, variable) in &variables {
@@ -115,6 +147,12 @@ pub fn restore(path: &Path, checkpoint: &Checkpoint, store: &VarStore) -> Result
             let why = format!("`{name}` is {found} there and {:?} in the configured network", variable.size());
             return Err(LabError::Checkpoint { path: path.to_owned(), why });
         }
+    }
+    let stored: Vec<_> =
+        variables.keys().map(|name| (name.clone(), checkpoint.tensors[name].shallow_clone())).collect();
+    if let Some(why) = not_finite(&stored) {
+        let why = format!("{why}: its training has diverged");
+        return Err(LabError::Checkpoint { path: path.to_owned(), why });
     }
     tch::no_grad(|| {
         for (name, mut variable) in variables {
@@ -157,7 +195,7 @@ fn kind_of(dtype: Dtype) -> Option<Kind> {
 
 /// The file of the latest state in a run folder.
 pub fn last(run: &Path) -> PathBuf {
-    run.join("checkpoint").join("last.safetensors")
+    run.join("checkpoint").join(LAST_FILE)
 }
 
 /// The file of the best epoch by validation NLL in a run folder.

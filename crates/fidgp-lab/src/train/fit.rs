@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fidgp::Key;
-use fidgp::layer::Factors;
-use fidgp::linalg::{Check, check_finite};
+use fidgp::layer::Mode;
 use fidgp::objective::DatasetSize;
 use tch::{Kind, Tensor};
 
 use super::checkpoint::{self, Progress};
+use super::culprit::{broken_layer, cause, culprit, not_finite_parameters};
 use super::optimiser::Optimiser;
 use super::step::{StepInput, Stepper};
 use super::window::{PARTS, Window};
@@ -67,6 +67,8 @@ pub struct Fit<'a> {
     pub run: Option<PathBuf>,
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
+    /// The command that goes on with it when it was stopped.
+    pub go_on: &'a str,
 }
 
 impl Fit<'_> {
@@ -89,10 +91,11 @@ impl Fit<'_> {
             progress.seconds = before + started.elapsed().as_secs_f64();
             if !finished {
                 self.save(&optimiser, &progress)?;
-                let run = self.run.clone().unwrap_or_default();
-                return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, run });
+                let command = self.go_on.to_owned();
+                return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, command });
             }
         }
+        checkpoint::check_finite(&checkpoint::variables(&self.model.store), &progress, self.last_good())?;
         if self.config.select == Select::Best && progress.best.is_some() {
             self.take_best()?;
         }
@@ -116,20 +119,26 @@ impl Fit<'_> {
         let mut window = Window::default();
         let look_every = if self.model.store.device().is_cuda() { CUDA_LOOK_EVERY } else { 1 };
         progress.sums.resize(PARTS, 0.0);
-        let mut rate = 0.0;
+        let (mut rate, mut last) = (0.0, None);
         while progress.step_in_epoch < steps {
             let rows = &batches[progress.step_in_epoch as usize];
             let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
             rate =
                 self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
-            let stepped = stepper.step(&self.input(progress, moment, rows)?, optimiser)?;
+            let input = self.input(progress, moment, rows)?;
+            let stepped = stepper.step(&input, optimiser).map_err(|error| self.failed_step(error, progress))?;
             window.push(stepped.parts);
-            optimiser.step(stepped.gradient, rate, self.config.clip_norm);
             progress.step += 1;
             progress.step_in_epoch += 1;
             let stopping = self.stop.load(Ordering::Relaxed);
-            if window.len() >= look_every || progress.step_in_epoch == steps || stopping {
-                self.look(&mut window, progress)?;
+            let due = window.len() >= look_every || progress.step_in_epoch == steps || stopping;
+            if due {
+                // Before the update: a gradient of a loss that is not finite would spread to all parameters.
+                self.look(&mut window, progress, &|| culprit(self.model, stepper, &input))?;
+            }
+            optimiser.step(stepped.gradient, rate, self.config.clip_norm);
+            last = Some(input);
+            if due {
                 watch.step(
                     progress.epoch,
                     progress.step_in_epoch,
@@ -141,7 +150,10 @@ impl Fit<'_> {
                 return Ok(false);
             }
         }
-        let record = self.finish_epoch(optimiser, progress, rate, started.elapsed().as_secs_f64())?;
+        let seconds = started.elapsed().as_secs_f64();
+        // What validation cannot compute the last batch may explain.
+        let layer = || broken_layer(stepper, last.as_ref()?, Mode::Eval);
+        let record = self.finish_epoch(optimiser, progress, (rate, seconds), &layer)?;
         watch.epoch(&record);
         Ok(!self.stop.load(Ordering::Relaxed) || progress.epoch == self.config.epochs)
     }
@@ -160,47 +172,57 @@ impl Fit<'_> {
     }
 
     /// Reads the losses since the last look and fails on the first that is not finite.
-    fn look(&self, window: &mut Window, progress: &mut Progress) -> Result<()> {
+    fn look(&self, window: &mut Window, progress: &mut Progress, culprit: &dyn Fn() -> String) -> Result<()> {
         let length = window.len() as u64;
         let reading = window.read();
         if let Some((index, [_, nll, kl_inducing, kl_conditional])) = reading.broken {
-            let back = length - index as u64;
-            return Err(LabError::NonFiniteLoss {
-                epoch: progress.epoch,
-                step: progress.step - back,
-                batch: progress.step_in_epoch - back,
-                nll,
-                kl_inducing,
-                kl_conditional,
-                culprit: self.culprit(),
-                checkpoint: self.run.as_ref().map(|run| checkpoint::last(run)).filter(|path| path.exists()),
-            });
+            let back = length - 1 - index as u64;
+            let what = format!("non-finite loss (NLL {nll}, KL(U) {kl_inducing}, KL(W|U) {kl_conditional})");
+            let moment = batch(progress.step_in_epoch - back, progress.step - back);
+            return Err(self.diverged(what, progress.epoch + 1, moment, culprit()));
         }
         progress.sums.iter_mut().zip(reading.sums).for_each(|(sum, part)| *sum += part);
         Ok(())
     }
 
-    /// Who is to blame for a loss that is not finite, as far as the parameters tell.
-    fn culprit(&self) -> String {
-        let broken = checkpoint::variables(&self.model.store)
-            .into_iter()
-            .find_map(|(name, tensor)| check_finite(&name, &tensor, "").err());
-        if let Some(error) = broken {
-            return error.to_string();
+    /// A step that could not be computed since the network has diverged, with its place.
+    fn failed_step(&self, error: LabError, progress: &Progress) -> LabError {
+        if !error.is_divergence() {
+            return error;
         }
-        match Factors::of(&self.model.network.inducing(), Check::Now) {
-            Err(error) => error.to_string(),
-            Ok(_) => "All parameters are finite: look at the inputs of that batch".to_owned(),
-        }
+        let moment = batch(progress.step_in_epoch + 1, progress.step + 1);
+        let culprit = not_finite_parameters(self.model).unwrap_or_else(|| cause(&error));
+        self.diverged("failed step".to_owned(), progress.epoch + 1, moment, culprit)
     }
 
-    /// Validates, records and saves at the end of an epoch.
+    /// A validation that could not be computed since the network has diverged, with its place.
+    fn failed_validation(&self, error: LabError, progress: &Progress, layer: &dyn Fn() -> Option<String>) -> LabError {
+        if !error.is_divergence() {
+            return error;
+        }
+        let parameters = checkpoint::not_finite(&checkpoint::variables(&self.model.store));
+        let culprit = parameters.or_else(layer);
+        let culprit = culprit.unwrap_or_else(|| format!("{}; all parameters are finite", cause(&error)));
+        let moment = format!("validation after step {}", progress.step);
+        self.diverged("non-finite prediction".to_owned(), progress.epoch, moment, culprit)
+    }
+
+    fn diverged(&self, what: String, epoch: u64, moment: String, culprit: String) -> LabError {
+        LabError::Diverged { what, epoch, moment, culprit, checkpoint: self.last_good() }
+    }
+
+    /// Where the training can go on from, if anything was saved.
+    fn last_good(&self) -> Option<PathBuf> {
+        self.run.as_ref().map(|run| checkpoint::last(run)).filter(|path| path.exists())
+    }
+
+    /// Validates, records and saves at the end of an epoch; `layer` tells which layer leaves the finite in evaluation.
     fn finish_epoch(
         &self,
         optimiser: &Optimiser,
         progress: &mut Progress,
-        rate: f64,
-        seconds: f64,
+        (rate, seconds): (f64, f64),
+        layer: &dyn Fn() -> Option<String>,
     ) -> Result<EpochRecord> {
         let steps = progress.step_in_epoch as f64;
         let [loss, nll, kl_inducing, kl_conditional] = [0, 1, 2, 3].map(|part| progress.sums[part] / steps);
@@ -210,7 +232,8 @@ impl Fit<'_> {
         let due =
             |every: u64| every > 0 && (progress.epoch.is_multiple_of(every) || progress.epoch == self.config.epochs);
         let validation = if due(self.config.validate_every) {
-            self.validate.map(|validate| validate(self.model)).transpose()?
+            let validated = self.validate.map(|validate| validate(self.model)).transpose();
+            validated.map_err(|error| self.failed_validation(error, progress, layer))?
         } else {
             None
         };
@@ -218,7 +241,8 @@ impl Fit<'_> {
         let without_kl = kl_inducing == 0.0 && kl_conditional == 0.0;
         let full_kl = without_kl || beta >= self.config.kl.weight;
         let save_due = due(self.config.checkpoint_every);
-        if let Some(nll) = validation.filter(|nll| full_kl && progress.best.is_none_or(|(best, _)| *nll < best)) {
+        let better = |nll: &f64| nll.is_finite() && progress.best.is_none_or(|(best, _)| *nll < best);
+        if let Some(nll) = validation.filter(|nll| full_kl && better(nll)) {
             progress.best = Some((nll, progress.epoch));
             self.save_best(progress)?;
         }
@@ -317,4 +341,9 @@ impl Fit<'_> {
         optimiser.restore(&saved.tensors)?;
         Ok(saved.progress)
     }
+}
+
+/// A batch and its step, both counted from 1.
+fn batch(batch: u64, step: u64) -> String {
+    format!("batch {batch} (step {step})")
 }

@@ -63,15 +63,26 @@ impl GroupConfig {
         self.parameters.iter().any(|pattern| glob(pattern, name))
     }
 
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// Names the one that does not fit.
+    pub fn check_numbers(&self) -> Result<()> {
+        let given = [("rate", Some(self.rate)), ("weight_decay", self.weight_decay)];
+        for (key, number) in given.into_iter().filter_map(|(key, number)| Some((key, number?))) {
+            if !(number >= 0.0 && number.is_finite()) {
+                return Err(LabError::config("train.groups", format!("{key} = {number} must be 0 or greater")));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the numbers, and that there are parameters of these names.
     ///
     /// # Errors
     /// Names the pattern that fits none.
     pub fn check<'a>(&self, names: &(impl Iterator<Item = &'a str> + Clone)) -> Result<()> {
-        let fine = |number: f64| number >= 0.0 && number.is_finite();
-        if !fine(self.rate) || !self.weight_decay.is_none_or(fine) {
-            return Err(LabError::config("train.groups", "rate and weight_decay must be at least 0"));
-        }
+        self.check_numbers()?;
         let unused = self.parameters.iter().find(|pattern| !names.clone().any(|name| glob(pattern, name)));
         match unused {
             Some(pattern) => {

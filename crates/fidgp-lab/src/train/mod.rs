@@ -1,6 +1,7 @@
 //! Training: one loop for every method.
 
 pub mod checkpoint;
+mod culprit;
 mod fit;
 mod groups;
 mod optimiser;

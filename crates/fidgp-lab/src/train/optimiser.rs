@@ -61,6 +61,30 @@ impl OptimiserConfig {
             Self::Adam { weight_decay, .. } | Self::Sgd { weight_decay, .. } => weight_decay,
         }
     }
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// Names the key that does not fit, and what would.
+    pub fn check(self) -> Result<()> {
+        let wrong = |key: &str, why: String| Err(LabError::config(format!("train.optimiser.{key}"), why));
+        let (rate, decay) = (self.learning_rate(), self.weight_decay());
+        if !(rate > 0.0 && rate.is_finite()) {
+            return wrong("learning_rate", format!("{rate} must be greater than 0"));
+        }
+        if !(decay >= 0.0 && decay.is_finite()) {
+            return wrong("weight_decay", format!("{decay} must be 0 or greater; 0.0005 is usual"));
+        }
+        match self {
+            Self::Adam { betas, .. } if !betas.iter().all(|beta| (0.0..1.0).contains(beta)) => {
+                wrong("betas", format!("{betas:?} must both lie in [0, 1); [0.9, 0.999] is usual"))
+            }
+            Self::Sgd { momentum, .. } if !(0.0..1.0).contains(&momentum) => {
+                wrong("momentum", format!("{momentum} must lie in [0, 1); 0.9 is usual"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 const ADAM_EPSILON: f64 = 1e-8;
@@ -119,6 +143,19 @@ impl Optimiser {
             steps: 0,
             groups: None,
         })
+    }
+
+    /// Checks, without touching them, that there is something to train in `store` and that the groups fit it.
+    ///
+    /// # Errors
+    /// As [`Self::new`] and [`Self::with_groups`].
+    pub fn check(store: &VarStore, groups: &[GroupConfig]) -> Result<()> {
+        let trainable: BTreeMap<_, _> =
+            store.variables().into_iter().filter(|(_, tensor)| tensor.requires_grad()).collect();
+        if trainable.is_empty() {
+            return Err(LabError::config("network", "has no trainable parameters"));
+        }
+        groups.iter().try_for_each(|group| group.check(&trainable.keys().map(String::as_str)))
     }
 
     /// Gives some parameters a rate or decay of their own.

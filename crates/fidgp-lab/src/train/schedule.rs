@@ -89,8 +89,9 @@ impl ScheduleConfig {
             Self::Milestones { at, .. } if at.iter().any(|milestone| !(0.0..=epochs).contains(milestone)) => {
                 Err(LabError::config("train.schedule.at", format!("{at:?} does not lie within {epochs} epochs")))
             }
-            Self::Milestones { factor, .. } if !(*factor > 0.0 && factor.is_finite()) => {
-                Err(LabError::config("train.schedule.factor", format!("{factor} must be greater than 0; 0.1 is usual")))
+            Self::Milestones { factor, .. } if !(*factor > 0.0 && *factor <= 1.0) => {
+                let why = format!("{factor} must be greater than 0 and at most 1; 0.1 is usual");
+                Err(LabError::config("train.schedule.factor", why))
             }
             Self::Poly { power, .. } if !(*power > 0.0 && power.is_finite()) => {
                 Err(LabError::config("train.schedule.power", format!("{power} must be greater than 0; 0.9 is usual")))

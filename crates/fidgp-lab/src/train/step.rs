@@ -5,8 +5,8 @@
 //! inputs are overwritten: the batch, the noise, β. Whatever cannot be captured runs as before.
 
 use fidgp::Key;
-use fidgp::layer::{Ahead, Factors, Mode, Noise, OutputNoise, OutputTensors, Pass};
-use fidgp::linalg::Check;
+use fidgp::layer::{Ahead, Factors, Mode, Noise, OutputNoise, OutputTensors, Pass, Slot, Taps};
+use fidgp::linalg::{Check, check_finite};
 use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
 use fidgp_cuda::{Graph, GraphError, SideStream};
 use tch::{Device, Kind, Tensor};
@@ -177,6 +177,27 @@ impl<'a> Stepper<'a> {
                 }
             },
         }
+    }
+
+    /// The first layer, in the order of the forward pass, whose outputs are not finite when a step's batch goes through the
+    /// network again, in training or evaluation; none when all are. Nothing is changed by it.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn broken_layer(&self, input: &StepInput, mode: Mode) -> Result<Option<String>> {
+        let layers: Vec<_> = self.model.network.slots().into_iter().map(Slot::name).collect();
+        let fixed = self.fixed(input, self.noise(input));
+        let (_, pass) = tch::no_grad(|| {
+            self.forward(&fixed, self.prepare(&fixed)?, |pass| {
+                pass.mode = mode;
+                pass.taps = Taps::on(&layers);
+                pass.frozen_norm = input.frozen_norm;
+                pass.keep_statistics = true;
+            })
+        })?;
+        let broken =
+            |layer: &&&str| pass.taps.feature(layer).is_some_and(|outputs| check_finite("", outputs, "").is_err());
+        Ok(layers.iter().find(broken).map(ToString::to_string))
     }
 
     fn plain(&mut self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {

@@ -1,0 +1,94 @@
+//! The folder of a run: made, or cleared of an earlier run, once the new one is known to be possible.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use fidgp::objective::DatasetSize;
+
+use super::{CLASSES_FILE, CONFIG_FILE, Setting, norms};
+use crate::calibrate::TEMPERATURE_FILE;
+use crate::config::{DataConfig, Method, RunConfig};
+use crate::error::{LabError, Result};
+use crate::model::Model;
+use crate::record::{EPOCHS_FILE, EXAMPLES_FILE, RESULTS_FILE, write_atomically};
+use crate::report;
+use crate::train::{Optimiser, checkpoint};
+
+/// The file with the command that began a run.
+const COMMAND_FILE: &str = "command.txt";
+
+/// Two runs do not share a folder.
+pub fn refuse_to_mix(setting: &Setting) -> Result<()> {
+    if setting.run.join(CONFIG_FILE).exists() && !setting.resume && !setting.force {
+        let why = "holds a run already; go on with --resume, choose another --out, or pass --force to start again";
+        return Err(LabError::config(setting.run.display().to_string(), why));
+    }
+    Ok(())
+}
+
+/// The setting with which a run truly runs: one that is to be gone on with but stopped before its first checkpoint starts at
+/// the beginning, and the command is the one that began it.
+pub fn from_the_beginning<'a>(config: &RunConfig, setting: &Setting<'a>) -> Setting<'a> {
+    let resume = setting.resume && !is_untouched(config, &setting.run);
+    if setting.resume && !resume {
+        tracing::warn!("{} has no checkpoint yet: it starts at the beginning", setting.run.display());
+    }
+    Setting {
+        resume,
+        command: if setting.resume { Some(command_of(&setting.run)) } else { setting.command.clone() },
+        data_root: setting.data_root.clone(),
+        run: setting.run.clone(),
+        splits: setting.splits.clone(),
+        go_on: setting.go_on.clone(),
+        ..*setting
+    }
+}
+
+/// Whether a run was begun but has neither a checkpoint nor results. Splits and members are gone on with one by one.
+fn is_untouched(config: &RunConfig, run: &Path) -> bool {
+    let by_parts = matches!(config.data, DataConfig::Uci { .. }) || config.method == Method::Ensemble;
+    !by_parts && !checkpoint::last(run).exists() && !run.join(RESULTS_FILE).exists()
+}
+
+/// The command that began the run of a folder; its config always does.
+fn command_of(run: &Path) -> String {
+    let kept = std::fs::read_to_string(run.join(COMMAND_FILE)).ok().map(|text| text.trim().to_owned());
+    kept.unwrap_or_else(|| format!("fidgp train {}", run.join(CONFIG_FILE).display()))
+}
+
+/// Writes down the command that began a run, for the record of one that is gone on with.
+pub fn keep_command(run: &Path, command: &str) -> Result<()> {
+    Ok(write_atomically(&run.join(COMMAND_FILE), format!("{command}\n").as_bytes())?)
+}
+
+/// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
+/// a run that cannot begin changes nothing on disk; what a training asks of its so many observations is asked here.
+pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observations: usize) -> Result<()> {
+    DatasetSize::new(observations)?;
+    Optimiser::check(&model.store, &config.training().groups)?;
+    if setting.force && !setting.resume {
+        clear(&setting.run)?;
+    }
+    write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?;
+    setting.command.as_ref().map_or(Ok(()), |command| keep_command(&setting.run, command))
+}
+
+/// Forgets an earlier run in a folder: its config, checkpoints, results and report. Nothing else in the folder is touched.
+fn clear(run: &Path) -> Result<()> {
+    let drawn = report::Run::read(run).map_or_else(|_| Vec::new(), |earlier| report::files(&earlier, run));
+    let record = [RESULTS_FILE, EPOCHS_FILE, EXAMPLES_FILE, report::REPORT_FILE];
+    let rest = [CONFIG_FILE, COMMAND_FILE, CLASSES_FILE, TEMPERATURE_FILE, norms::NORMS_FILE];
+    let files = record.into_iter().chain(rest).map(|file| run.join(file));
+    drawn.into_iter().chain(files).try_for_each(|file| gone(&file, std::fs::remove_file(&file)))?;
+    let folders =
+        ["checkpoint", "splits", crate::model::MEMBERS, crate::maps::MAPS_FOLDER].map(|folder| run.join(folder));
+    folders.iter().try_for_each(|folder| gone(folder, std::fs::remove_dir_all(folder)))
+}
+
+/// What was to be removed and was not there is gone as well.
+fn gone(path: &Path, removed: std::io::Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(LabError::file(path, &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,56 @@
+//! Who is to blame for a loss that is not finite.
+
+use fidgp::layer::{Factors, Mode};
+use fidgp::linalg::{Check, check_finite};
+
+use super::checkpoint;
+use super::step::{StepInput, Stepper};
+use crate::error::LabError;
+use crate::model::Model;
+
+/// The culprit in the step that was just made, before its gradient was used: a parameter, a covariance, the inputs, or the
+/// first layer that makes something infinite of finite numbers. No full stop at its end.
+pub fn culprit(model: &Model, stepper: &Stepper, input: &StepInput) -> String {
+    if let Some(parameters) = not_finite_parameters(model) {
+        return parameters;
+    }
+    if let Err(error) = Factors::of(&model.network.inducing(), Check::Now) {
+        return cause(&error.into());
+    }
+    if let Err(error) = check_finite("the inputs of that batch", &input.x, "") {
+        return sentence(&error);
+    }
+    broken_layer(stepper, input, Mode::Train).unwrap_or_else(|| {
+        let last = model.network.slots().last().map_or(String::new(), |slot| format!(" of `{}`", slot.name()));
+        format!("all parameters are finite, and so are the outputs{last}, but not their loss")
+    })
+}
+
+/// The first layer that makes something infinite of finite numbers when a batch goes through the network again.
+pub fn broken_layer(stepper: &Stepper, input: &StepInput, mode: Mode) -> Option<String> {
+    match stepper.broken_layer(input, mode) {
+        Ok(layer) => Some(format!("all parameters are finite, the outputs of `{}` are not", layer?)),
+        Err(error) => Some(cause(&error)),
+    }
+}
+
+/// What an error says is not finite, or its text.
+pub fn cause(error: &LabError) -> String {
+    match error {
+        LabError::Method(fidgp::Error::NonFinite { what, count, total, .. }) => {
+            format!("`{what}` holds {count} non-finite values out of {total}")
+        }
+        other => sentence(other),
+    }
+}
+
+/// The parameters that are not finite. Buffers are not asked: BatchNorm's statistics have taken in the batch that failed.
+pub fn not_finite_parameters(model: &Model) -> Option<String> {
+    let trained = checkpoint::variables(&model.store).into_iter().filter(|(_, tensor)| tensor.requires_grad());
+    checkpoint::not_finite(&trained.collect::<Vec<_>>())
+}
+
+/// An error's text without its full stop.
+fn sentence<E: std::error::Error>(error: &E) -> String {
+    error.to_string().trim_end_matches(['.', ' ']).to_owned()
+}
