@@ -27,7 +27,7 @@ pub struct Evaluation {
     pub figure: Classification,
 }
 
-/// Classifies a set part by part with a network of so many members and measures the result; memory does not grow with K, nor with a set on disk.
+/// Classifies a set part by part with a network of so many members and measures the result; memory is bounded: draws are taken as many at a time as have 1 GiB of weights, and a set on disk part by part.
 ///
 /// # Errors
 /// When an image cannot be read, does not fit the network, or a probability is not finite.

@@ -76,6 +76,7 @@ impl ClassGaussians {
     /// # Errors
     /// When x does not have n columns.
     pub fn score(&self, x: &Tensor) -> Result<Tensor> {
+        matrix("x", x)?;
         let parts = x.split(ROWS_AT_ONCE, 0);
         let parts = parts.iter().map(|part| Ok(self.log_density(part)?.logsumexp(-1, false)));
         Ok(Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0))
