@@ -38,10 +38,9 @@ impl Curvature {
 
     /// Those of several batches as one.
     pub fn joined(parts: &[Self]) -> Self {
-        let of = |part: fn(&Self) -> Option<&Tensor>| parts.iter().map(part).collect::<Option<Vec<_>>>();
-        let joined = |found: Option<Vec<&Tensor>>| found.map(|found| Tensor::cat(&found, 0));
-        let diagonal: Vec<_> = parts.iter().map(|part| &part.diagonal).collect();
-        Self { diagonal: Tensor::cat(&diagonal, 0), outer: joined(of(|part| part.outer.as_ref())) }
+        let cat = |tensors: Vec<&Tensor>| Tensor::cat(&tensors, 0);
+        let outer: Option<Vec<_>> = parts.iter().map(|part| part.outer.as_ref()).collect();
+        Self { diagonal: cat(parts.iter().map(|part| &part.diagonal).collect()), outer: outer.map(cat) }
     }
 }
 
