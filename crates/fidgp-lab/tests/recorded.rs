@@ -84,9 +84,9 @@ fn every_benchmark_says_where_it_comes_from() {
         let files = std::fs::read_dir(root().join("results").join(folder)).unwrap();
         files.map(|file| serde_json::from_slice(&std::fs::read(file.unwrap().path()).unwrap()).unwrap()).collect()
     };
-    let (ood, bench) = (read("ood"), read("bench"));
-    assert!(!ood.is_empty() && bench.len() >= 3);
-    for record in ood.iter().chain(&bench) {
+    let (ood, bench, compared) = (read("ood"), read("bench"), read("compare"));
+    assert!(!ood.is_empty() && bench.len() >= 3 && !compared.is_empty());
+    for record in ood.iter().chain(&bench).chain(&compared) {
         let commit = record["commit"].as_str().unwrap();
         assert!(commit.len() >= 12 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{commit}");
         assert!(record["command"].as_str().is_some_and(|command| !command.is_empty()));
