@@ -1,7 +1,5 @@
 //! Cholesky factors of many small matrices at once, with jitter that grows only where it must.
 
-use std::collections::BTreeMap;
-
 use tch::{Kind, Tensor};
 
 use crate::{Error, Result};
@@ -35,37 +33,63 @@ pub enum Check {
     Deferred,
 }
 
+/// How the matrices of a network are computed: those of its layers, and those of its draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batching {
+    /// In one batch where they are alike: on CUDA, where every operation costs its launch.
+    Together,
+    /// One after the other: on the CPU, where a batch costs copies and leaves the cache.
+    Apart,
+}
+
+impl Batching {
+    /// What suits the device of a tensor.
+    pub fn on_device_of(tensor: Option<&Tensor>) -> Self {
+        if tensor.is_some_and(|tensor| tensor.device().is_cuda()) { Self::Together } else { Self::Apart }
+    }
+}
+
+/// Tensors of one shape along a new leading axis, where they are computed together; apart there is one, as it is.
+pub(crate) fn stack(parts: &[&Tensor], batching: Batching) -> Tensor {
+    match (parts, batching) {
+        ([one], Batching::Apart) => one.shallow_clone(),
+        ([one], Batching::Together) => one.unsqueeze(0), // no copy
+        _ => Tensor::stack(parts, 0),
+    }
+}
+
 /// Matrices of one size and the names they have in messages, such as `layer1.0.conv1.K_row`.
 #[derive(Debug)]
 pub struct Named {
     /// Layer and matrix of each.
     pub names: Vec<String>,
-    /// Symmetric. `[L, n, n]`
+    /// Symmetric. `[L, n, n]`, or `[n, n]` where there is one name
     pub values: Tensor,
 }
 
 impl Named {
     /// A single matrix. `[n, n]`
     pub fn one(name: impl Into<String>, value: &Tensor) -> Self {
-        Self { names: vec![name.into()], values: value.unsqueeze(0) }
+        Self { names: vec![name.into()], values: value.shallow_clone() }
     }
 }
 
 /// Lower Cholesky factors of jittered matrices.
 ///
 /// # Shapes
-/// `[L, n, n]` → `[L, n, n]` for each stack
+/// `[.., n, n]` → `[.., n, n]` for each stack
 ///
 /// # Errors
 /// [`Error::Cholesky`] names the matrix that resists every jitter, [`Error::NonFinite`] the one that holds NaN.
 pub fn cholesky(stacks: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
-    cholesky_in(Calls::on_device_of(stacks.iter().map(|stack| &stack.values)), stacks, jitter, check)
+    let batching = Batching::on_device_of(stacks.first().map(|stack| &stack.values));
+    cholesky_batched(batching, stacks, jitter, check)
 }
 
-fn cholesky_in(calls: Calls, stacks: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
+fn cholesky_batched(batching: Batching, stacks: &[Named], jitter: Jitter, check: Check) -> Result<Vec<Tensor>> {
     stacks.iter().try_for_each(check_square)?;
     let jittered: Vec<_> = stacks.iter().map(|stack| with_jitter(&stack.values, jitter.relative)).collect();
-    together(calls, &jittered.iter().collect::<Vec<_>>(), |joined, members| {
+    in_calls(batching, &jittered.iter().collect::<Vec<_>>(), |joined, members| {
         let (lower, info) = joined.f_linalg_cholesky_ex(false, false)?;
         let failed = failures(&info, check)?;
         if failed.is_empty() {
@@ -73,83 +97,73 @@ fn cholesky_in(calls: Calls, stacks: &[Named], jitter: Jitter, check: Check) -> 
         }
         let matrices = members.iter().flat_map(|&index| {
             let Named { names, values } = &stacks[index];
-            names.iter().zip(values.unbind(0))
+            names.iter().zip(each(values))
         });
-        let mut parts = lower.unbind(0);
+        let mut parts = each(&lower);
         for (slot, (name, matrix)) in matrices.enumerate().filter(|(slot, _)| failed.contains(slot)) {
-            parts[slot] = pad(&escalate(name, &matrix, jitter)?, joined.size()[1]).to_kind(joined.kind());
+            let lower = escalate(name, &matrix, jitter)?;
+            parts[slot] = pad(&lower, order(joined)).to_kind(joined.kind());
         }
-        Ok(Tensor::stack(&parts, 0))
+        Ok(Tensor::stack(&parts, 0).view_as(&lower))
     })
 }
 
 /// Inverses of lower triangular matrices.
 ///
 /// # Shapes
-/// `[L, n, n]` → `[L, n, n]` for each stack
+/// `[.., n, n]` → `[.., n, n]` for each stack
 pub fn inverse_lower(stacks: &[&Tensor]) -> Result<Vec<Tensor>> {
-    inverse_lower_in(Calls::on_device_of(stacks.iter().copied()), stacks)
+    inverse_lower_batched(Batching::on_device_of(stacks.first().copied()), stacks)
 }
 
-fn inverse_lower_in(calls: Calls, stacks: &[&Tensor]) -> Result<Vec<Tensor>> {
-    together(calls, stacks, |joined, _| {
-        let eye = Tensor::eye(joined.size()[1], (joined.kind(), joined.device()));
+fn inverse_lower_batched(batching: Batching, stacks: &[&Tensor]) -> Result<Vec<Tensor>> {
+    in_calls(batching, stacks, |joined, _| {
+        let eye = Tensor::eye(order(joined), (joined.kind(), joined.device()));
         Ok(solve_lower(joined, &eye.expand_as(joined)))
     })
 }
 
-/// How many calls factorise many stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Calls {
-    /// One for each size and kind.
-    BySize,
-    /// A single one: in f64, smaller matrices filled up with the identity, which changes nothing.
-    One,
+/// n of matrices `[.., n, n]`.
+fn order(matrices: &Tensor) -> i64 {
+    matrices.size()[matrices.dim() - 1]
 }
 
-impl Calls {
-    /// On CUDA a call takes about as long for a hundred matrices as for one.
-    fn on_device_of<'a>(mut stacks: impl Iterator<Item = &'a Tensor>) -> Self {
-        if stacks.next().is_some_and(|stack| stack.device().is_cuda()) { Self::One } else { Self::BySize }
-    }
+/// The matrices of a stack. `[.., n, n]` → `[n, n]` each
+fn each(stack: &Tensor) -> Vec<Tensor> {
+    stack.reshape([-1, order(stack), order(stack)]).unbind(0)
 }
 
-/// Lets `work` factorise many stacks in few calls, and takes the results apart again. `work` is told which are in a call.
-fn together(
-    calls: Calls,
+/// Lets `work` see the stacks one by one, or all of them in a single call: there they are in f64, and smaller matrices are
+/// filled up with the identity, which changes nothing. On CUDA a call takes about as long for a hundred matrices as for one.
+/// `work` is told which are in a call.
+fn in_calls(
+    batching: Batching,
     stacks: &[&Tensor],
     work: impl Fn(&Tensor, &[usize]) -> Result<Tensor>,
 ) -> Result<Vec<Tensor>> {
-    let largest = stacks.iter().map(|stack| stack.size()[1]).max().unwrap_or(0);
-    let mut groups: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
-    for (index, stack) in stacks.iter().enumerate() {
-        let group = match calls {
-            Calls::BySize => (stack.size()[1], stack.kind() == Kind::Double),
-            Calls::One => (largest, true),
-        };
-        groups.entry(group).or_default().push(index);
+    if batching == Batching::Apart || stacks.is_empty() {
+        return stacks.iter().enumerate().map(|(index, stack)| work(stack, &[index])).collect();
     }
-    let mut results: Vec<Option<Tensor>> = stacks.iter().map(|_| None).collect();
-    for ((size, double), members) in groups {
-        let fill = |&index: &usize| {
-            let filled = pad(stacks[index], size);
-            if double { filled.to_kind(Kind::Double) } else { filled }
-        };
-        let result = work(&Tensor::f_cat(&members.iter().map(fill).collect::<Vec<_>>(), 0)?, &members)?;
-        // one split, and no narrowing where nothing was filled up: a slice's gradient is a whole stack of zeros around it
-        let counts: Vec<_> = members.iter().map(|&index| stacks[index].size()[0]).collect();
-        for (index, part) in members.into_iter().zip(result.f_split_with_sizes(counts, 0)?) {
-            let n = stacks[index].size()[1];
-            let own = if n == size { part } else { part.narrow(1, 0, n).narrow(2, 0, n) };
-            results[index] = Some(own.to_kind(stacks[index].kind()));
-        }
-    }
-    Ok(results.into_iter().flatten().collect())
+    let largest = stacks.iter().map(|stack| order(stack)).max().unwrap_or(0);
+    let fill = |stack: &&Tensor| {
+        let filled = pad(stack, largest).to_kind(Kind::Double);
+        filled.reshape([-1, largest, largest])
+    };
+    let filled: Vec<_> = stacks.iter().map(fill).collect();
+    let counts: Vec<_> = filled.iter().map(|stack| stack.size()[0]).collect();
+    let result = work(&Tensor::f_cat(&filled, 0)?, &(0..stacks.len()).collect::<Vec<_>>())?;
+    // one split, and no narrowing where nothing was filled up: a slice's gradient is a whole stack of zeros around it
+    let own = |(part, stack): (Tensor, &&Tensor)| {
+        let n = order(stack);
+        let own = if n == largest { part } else { part.narrow(1, 0, n).narrow(2, 0, n) };
+        own.reshape_as(stack).to_kind(stack.kind())
+    };
+    Ok(result.f_split_with_sizes(counts, 0)?.into_iter().zip(stacks).map(own).collect())
 }
 
 /// Fills matrices up with the identity. `[.., n, n]` → `[.., size, size]`
 fn pad(matrices: &Tensor, size: i64) -> Tensor {
-    let n = matrices.size()[matrices.dim() - 1];
+    let n = order(matrices);
     if n == size {
         return matrices.shallow_clone();
     }
@@ -160,25 +174,28 @@ fn pad(matrices: &Tensor, size: i64) -> Tensor {
 
 /// `A + ε · mean(diag A) · I`, the mean detached. `[.., n, n]`
 fn with_jitter(a: &Tensor, relative: f64) -> Tensor {
-    let n = a.size()[a.dim() - 1];
-    let mean = a.detach().diagonal(0, -2, -1).mean_dim(-1, true, a.kind()).unsqueeze(-1);
-    a + Tensor::eye(n, (a.kind(), a.device())) * mean * relative
+    let mean = a.detach().diagonal(0, -2, -1).mean_dim(-1, true, a.kind()) * relative;
+    a + mean.expand_as(&a.diagonal(0, -2, -1)).diag_embed(0, -2, -1)
 }
 
 fn check_square(stack: &Named) -> Result<()> {
-    match stack.values.size()[..] {
-        [count, n, m] if n == m && n > 0 && count as usize == stack.names.len() => Ok(()),
-        ref other => {
-            Err(Error::shape(stack.names.join(", "), other, "square matrices [L, n, n] with n ≥ 1, L of them named"))
-        }
+    let size = stack.values.size();
+    let count = match size[..] {
+        [n, m] if n == m && n > 0 => 1,
+        [count, n, m] if n == m && n > 0 => count as usize,
+        _ => usize::MAX,
+    };
+    if count == stack.names.len() {
+        return Ok(());
     }
+    Err(Error::shape(stack.names.join(", "), &size, "square matrices [L, n, n] with n ≥ 1, L of them named"))
 }
 
 fn failures(info: &Tensor, check: Check) -> Result<Vec<usize>> {
     if check == Check::Deferred {
         return Ok(Vec::new());
     }
-    let info = Vec::<i64>::try_from(info.to_kind(Kind::Int64))?;
+    let info = Vec::<i64>::try_from(info.to_kind(Kind::Int64).reshape([-1]))?;
     Ok(info.iter().enumerate().filter(|(_, code)| **code != 0).map(|(slot, _)| slot).collect())
 }
 
@@ -241,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_grouped_and_come_back_in_order() {
+    fn stacks_of_many_sizes_come_back_in_order() {
         let stacks: Vec<_> = [(3, 1), (2, 2), (3, 2), (5, 1)]
             .iter()
             .map(|&(n, count)| Named {
@@ -265,16 +282,16 @@ mod tests {
             Tensor::ones([2, 2], (Kind::Double, Device::Cpu)) - Tensor::eye(2, (Kind::Double, Device::Cpu)) * 1e-4;
         let factors =
             cholesky(&[Named::one("good", &good), Named::one("bad", &singular)], Jitter::FIDGP, Check::Now).unwrap();
-        let back = factors[0].matmul(&factors[0].mt()).get(0);
+        let back = factors[0].matmul(&factors[0].mt());
         assert!((back - with_jitter(&good, 1e-5)).abs().max().double_value(&[]) < 1e-12);
         assert_eq!(factors[1].isfinite().all().int64_value(&[]), 1);
     }
 
     /// The calls that CUDA makes, here on a CPU: the same factors, inverses and gradients.
     #[test]
-    fn one_call_for_all_is_the_same_as_one_for_each_size() {
+    fn one_call_for_all_is_the_same_as_one_for_each() {
         let sizes = [(3, 1), (2, 2), (3, 2), (5, 1)];
-        let computed = |calls: Calls| {
+        let computed = |batching: Batching| {
             let leaf = |(place, &(n, count)): (usize, &(i64, u64))| {
                 let matrices: Vec<_> = (0..count).map(|i| spd(n, 10 * place as u64 + i)).collect();
                 Tensor::stack(&matrices, 0).set_requires_grad(true)
@@ -285,8 +302,8 @@ mod tests {
                 values: leaf.shallow_clone(),
             };
             let stacks: Vec<_> = leaves.iter().map(named).collect();
-            let lower = cholesky_in(calls, &stacks, Jitter::FIDGP, Check::Now).unwrap();
-            let inverse = inverse_lower_in(calls, &lower.iter().collect::<Vec<_>>()).unwrap();
+            let lower = cholesky_batched(batching, &stacks, Jitter::FIDGP, Check::Now).unwrap();
+            let inverse = inverse_lower_batched(batching, &lower.iter().collect::<Vec<_>>()).unwrap();
             // the second factor is left out of the loss: its gradient comes by its inverse alone
             let weighed = |(place, tensor): (usize, &Tensor)| {
                 let weights = Key::new(7).at(place as u64).normal(&tensor.size(), Kind::Double, Device::Cpu);
@@ -298,9 +315,9 @@ mod tests {
             let found = lower.iter().chain(&inverse).map(Tensor::detach);
             found.chain(leaves.iter().map(Tensor::grad)).collect::<Vec<_>>()
         };
-        for (one, by_size) in computed(Calls::One).iter().zip(computed(Calls::BySize)) {
-            assert_eq!(one.size(), by_size.size());
-            assert!((one - by_size).abs().max().double_value(&[]) < 1e-12);
+        for (one, apart) in computed(Batching::Together).iter().zip(computed(Batching::Apart)) {
+            assert_eq!(one.size(), apart.size());
+            assert!((one - apart).abs().max().double_value(&[]) < 1e-12);
         }
     }
 
@@ -325,10 +342,8 @@ mod tests {
     fn the_gradient_does_not_see_the_jitter() {
         // d trace(L Lᵀ)/dA = I exactly when mean(diag) is detached; otherwise the diagonal would hold 1 + ε.
         let a = spd(3, 9).set_requires_grad(true);
-        let l = cholesky(&[Named::one("a", &a)], Jitter { relative: 0.5, escalations: 0 }, Check::Now)
-            .unwrap()
-            .remove(0)
-            .get(0);
+        let l =
+            cholesky(&[Named::one("a", &a)], Jitter { relative: 0.5, escalations: 0 }, Check::Now).unwrap().remove(0);
         l.matmul(&l.tr()).trace().backward();
         assert!((a.grad() - Tensor::eye(3, (Kind::Double, Device::Cpu))).abs().max().double_value(&[]) < 1e-12);
     }

@@ -10,7 +10,7 @@ use tch::nn::Path;
 use tch::{Kind, Tensor};
 
 use crate::distribution::inverse_softplus;
-use crate::linalg::{self, Check, Jitter, Named};
+use crate::linalg::{self, Batching, Check, Jitter, Named};
 use crate::{Error, Key, Result};
 
 /// Parameters of the prior of one layer.
@@ -121,8 +121,8 @@ impl KroneckerPrior {
     /// # Errors
     /// When a covariance cannot be factorised.
     pub fn factors(&self, jitter: Jitter, grams: Grams) -> Result<PriorFactors> {
-        let mut one = factors(&[vec![self]], jitter, grams, Check::Now)?;
-        Ok(one.remove(0).layer(0))
+        let mut one = factors(&[vec![self]], Batching::Apart, jitter, grams, Check::Now)?;
+        Ok(one.remove(0))
     }
 }
 
@@ -175,22 +175,24 @@ pub struct GramFactors {
     pub z_col_chol: Tensor,
 }
 
-/// One side, rows or columns, of priors of equal sizes, with a leading axis over them.
+/// One side, rows or columns, of priors of equal sizes, with a leading axis over them; of a prior apart, without.
 struct Side {
     label: &'static str,
     layers: Vec<String>,
-    /// `[L, M, d]`
+    /// `[L, M, d]` or `[M, d]`
     z: Tensor,
-    /// `[L, M]`
+    /// `[L, M]` or `[M]`
     d_raw: Tensor,
 }
 
 impl Side {
-    fn of(priors: &[&KroneckerPrior], label: &'static str, part: fn(&KroneckerPrior) -> (&Tensor, &Tensor)) -> Self {
-        let stack = |tensors: Vec<&Tensor>| match tensors[..] {
-            [one] => one.unsqueeze(0), // no copy
-            _ => Tensor::stack(&tensors, 0),
-        };
+    fn of(
+        priors: &[&KroneckerPrior],
+        batching: Batching,
+        label: &'static str,
+        part: fn(&KroneckerPrior) -> (&Tensor, &Tensor),
+    ) -> Self {
+        let stack = |tensors: Vec<&Tensor>| linalg::stack(&tensors, batching);
         Self {
             label,
             layers: priors.iter().map(|prior| prior.name.clone()).collect(),
@@ -199,9 +201,9 @@ impl Side {
         }
     }
 
-    /// Sides whose matrices are factorised together: of one size and kind.
+    /// Sides whose matrices may be one batch: of one size and kind.
     fn batch(&self) -> (i64, bool) {
-        let [_, points, width] = self.z.size()[..] else { unreachable!("Z is a matrix") };
+        let [.., points, width] = self.z.size()[..] else { unreachable!("Z is a matrix") };
         (points, points >= width)
     }
 
@@ -219,8 +221,9 @@ struct SideFactors {
     gram_chol: Option<Tensor>,
 }
 
-/// Factors of many priors, in stacks of equal sizes: a stack is one batch for every product, and all matrices of one size,
-/// of whatever stack, are factorised in one call.
+/// Factors of many priors. Together: in stacks of equal sizes, each one batch for every product, and all matrices of one size,
+/// of whatever stack, are one batch too; the factors have a leading axis over the layers of a stack. Apart: each stack is a
+/// single prior, and its factors are plain matrices.
 ///
 /// # Panics
 /// Never: every stack has two sides.
@@ -229,6 +232,7 @@ struct SideFactors {
 /// When a covariance cannot be factorised; the error names layer and matrix.
 pub fn factors(
     stacks: &[Vec<&KroneckerPrior>],
+    batching: Batching,
     jitter: Jitter,
     grams: Grams,
     check: Check,
@@ -236,15 +240,11 @@ pub fn factors(
     let sides: Vec<Side> = stacks
         .iter()
         .flat_map(|priors| {
-            let row = Side::of(priors, "row", |prior| (&prior.z_row, &prior.d_row_raw));
-            [row, Side::of(priors, "col", |prior| (&prior.z_col, &prior.d_col_raw))]
+            let row = Side::of(priors, batching, "row", |prior| (&prior.z_row, &prior.d_row_raw));
+            [row, Side::of(priors, batching, "col", |prior| (&prior.z_col, &prior.d_col_raw))]
         })
         .collect();
-    let mut batches: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
-    for (index, side) in sides.iter().enumerate() {
-        batches.entry(side.batch()).or_default().push(index);
-    }
-    let batches: Vec<Batch> = batches.into_values().map(|members| Batch::of(&sides, members)).collect();
+    let batches: Vec<Batch> = batches(&sides, batching).into_iter().map(|members| Batch::of(&sides, members)).collect();
     let named = |batch: &Batch, matrix: &str, values: &Tensor| Named {
         names: batch.members.iter().flat_map(|&index| sides[index].names(matrix)).collect(),
         values: values.shallow_clone(),
@@ -258,9 +258,7 @@ pub fn factors(
     let inverse = linalg::inverse_lower(&l.iter().collect::<Vec<_>>())?;
     let mut all: Vec<Option<SideFactors>> = sides.iter().map(|_| None).collect();
     for (place, batch) in batches.iter().enumerate() {
-        // split in one go: the gradients of slices would each be a whole batch of zeros around them
-        let lengths: Vec<_> = batch.members.iter().map(|&index| sides[index].z.size()[0]).collect();
-        let split = |tensor: &Tensor| tensor.f_split_with_sizes(&lengths, 0);
+        let split = |tensor: &Tensor| batch.split(tensor, &sides);
         let (l, inverse, d) = (split(&l[place])?, split(&inverse[place])?, split(&batch.d)?);
         let gram_chol = gram_chol.get(place).map(split).transpose()?;
         for (part, &index) in batch.members.iter().enumerate() {
@@ -301,24 +299,47 @@ pub fn factors(
         .collect())
 }
 
-/// The matrices of sides of one size and kind.
+/// Which sides are one batch.
+fn batches(sides: &[Side], batching: Batching) -> Vec<Vec<usize>> {
+    if batching == Batching::Apart {
+        return (0..sides.len()).map(|index| vec![index]).collect();
+    }
+    let mut batches: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
+    for (index, side) in sides.iter().enumerate() {
+        batches.entry(side.batch()).or_default().push(index);
+    }
+    batches.into_values().collect()
+}
+
+/// The matrices of sides of one size and kind, or of one side.
 struct Batch {
     members: Vec<usize>,
-    /// D. `[B, M]`
+    /// D. `[.., M]`
     d: Tensor,
-    /// `Z Zᵀ`. `[B, M, M]`
+    /// `Z Zᵀ`. `[.., M, M]`
     gram: Tensor,
-    /// `K = Z Zᵀ + D²`. `[B, M, M]`
+    /// `K = Z Zᵀ + D²`. `[.., M, M]`
     covariance: Tensor,
 }
 
 impl Batch {
     fn of(sides: &[Side], members: Vec<usize>) -> Self {
-        let parts = || members.iter().map(|&index| &sides[index]);
-        let gram = Tensor::cat(&parts().map(|side| gram(&side.z)).collect::<Vec<_>>(), 0);
-        let d = Tensor::cat(&parts().map(|side| &side.d_raw).collect::<Vec<_>>(), 0).softplus();
+        let join = |of: fn(&Side) -> Tensor| match members[..] {
+            [one] => of(&sides[one]),
+            _ => Tensor::cat(&members.iter().map(|&index| of(&sides[index])).collect::<Vec<_>>(), 0),
+        };
+        let (gram, d) = (join(|side| gram(&side.z)), join(|side| side.d_raw.shallow_clone()).softplus());
         let covariance = &gram + d.square().diag_embed(0, -2, -1);
         Self { members, d, gram, covariance }
+    }
+
+    /// What belongs to each of its sides, in one go: the gradients of slices would each be a whole batch of zeros around them.
+    fn split(&self, joined: &Tensor, sides: &[Side]) -> Result<Vec<Tensor>> {
+        if self.members.len() == 1 {
+            return Ok(vec![joined.shallow_clone()]);
+        }
+        let lengths: Vec<_> = self.members.iter().map(|&index| sides[index].z.size()[0]).collect();
+        Ok(joined.f_split_with_sizes(lengths, 0)?)
     }
 }
 
@@ -343,10 +364,15 @@ impl PriorFactors {
         (nugget(&self.z_row, &self.d_row, self.jitter), nugget(&self.z_col, &self.d_col, self.jitter))
     }
 
+    /// Whether there is a leading axis over layers.
+    pub(crate) fn is_stacked(&self) -> bool {
+        self.l_row.dim() > 2
+    }
+
     /// The factors of one layer of a stack.
     #[must_use]
     pub fn layer(&self, index: i64) -> Self {
-        let of = |tensor: &Tensor| tensor.select(0, index);
+        let of = |tensor: &Tensor| if self.is_stacked() { tensor.select(0, index) } else { tensor.shallow_clone() };
         Self {
             l_row: of(&self.l_row),
             l_col: of(&self.l_col),

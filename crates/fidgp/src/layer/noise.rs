@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use tch::{Device, Tensor};
 
 use super::Mode;
-use crate::weight::{Batching, ConditionalNoise, InducingWeight, WeightNoise};
+use crate::linalg::Batching;
+use crate::weight::{self, ConditionalNoise, InducingWeight, WeightNoise};
 use crate::{Error, Key, Result};
 
 /// Noise of every Bayesian weight, and of the outputs of layers that draw it there.
@@ -27,7 +28,7 @@ impl Noise {
     pub fn draw(weights: &[&InducingWeight], key: Key, mode: Mode) -> Self {
         let training = mode == Mode::Train;
         let outputs = OutputNoise::keyed(key);
-        let Some(first) = weights.first().filter(|_| Batching::of(weights) == Batching::Together) else {
+        let Some(first) = weights.first().filter(|_| weight::batching(weights) == Batching::Together) else {
             let weights = weights.iter().map(|weight| weight.noise(key, training)).collect();
             return Self { weights, outputs, bulk: None };
         };

@@ -6,10 +6,10 @@ use tch::{Kind, Tensor};
 
 use super::noise::ReusedNoise;
 use super::{Noise, Norm, OutputNoise};
-use crate::linalg::Check;
+use crate::linalg::{Batching, Check};
 use crate::posterior::InducingDraw;
 use crate::prior::PriorFactors;
-use crate::weight::{self, Batching, Drawn, InducingWeight, Kl, Stack, WeightNoise};
+use crate::weight::{self, Drawn, InducingWeight, Kl, Stack, WeightNoise};
 use crate::{Error, Key, Result};
 
 /// Training or evaluation: decides BatchNorm's statistics, dropout and the power iteration. Gradients flow in both.
@@ -185,7 +185,7 @@ impl Pass {
         portable: bool,
     ) -> Result<Vec<Self>> {
         let stacks = factors.stacks_of(weights)?;
-        let draws = match Batching::of(weights) {
+        let draws = match weight::batching(weights) {
             Batching::Together => {
                 let of_key = |&key: &Key| {
                     if portable { Noise::portable(weights, key) } else { Noise::draw(weights, key, Mode::Eval).weights }

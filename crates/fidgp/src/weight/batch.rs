@@ -3,10 +3,11 @@
 
 use tch::Tensor;
 
-use super::{Batching, ConditionalNoise, Drawn, InducingWeight, Kl, MeanWeight, Order, Stack, WeightNoise, groups};
+use super::{ConditionalNoise, Drawn, InducingWeight, Kl, MeanWeight, Order, Stack, WeightNoise, groups};
 use crate::Result;
 use crate::conditional::{self, ConditionalKl, MatheronNoise};
 use crate::distribution::Bounded;
+use crate::linalg::{self, Batching};
 use crate::posterior::{self, InducingDraw, InducingNoise};
 use crate::prior::PriorFactors;
 
@@ -29,13 +30,11 @@ pub fn draw_all(
     let lambdas = scales(weights);
     let mut drawn: Vec<Option<Drawn>> = weights.iter().map(|_| None).collect();
     for stack in stacks {
-        let part =
-            |of: &dyn Fn(usize) -> Tensor| join(&stack.members.iter().map(|&index| of(index)).collect::<Vec<_>>());
-        let whitened = part(&|index| inducing[index].whitened.shallow_clone()); // V  [L, R, C]
-        let lambda = part(&|index| lambdas[index].shallow_clone()); // λ  [L]
-        let noise = join_noise(&stack.members.iter().map(|&index| &noise[index].conditional).collect::<Vec<_>>());
+        let whitened = stack.join(|index| &inducing[index].whitened); // V  [L, R, C]
+        let lambda = stack.join(|index| &lambdas[index]); // λ  [L]
+        let noise = stack.join_noise(|index| &noise[index].conditional);
         let drawn_stack = draw_stack(weights[stack.members[0]], stack, &whitened, &lambda, &noise)?;
-        for (&index, weight) in stack.members.iter().zip(drawn_stack.layers()) {
+        for (&index, weight) in stack.members.iter().zip(drawn_stack.layers(stack.batching())) {
             drawn[index] = Some(weight);
         }
     }
@@ -58,20 +57,16 @@ pub(crate) fn draw_many(
 ) -> Result<Vec<Vec<Drawn>>> {
     let values = draw_many_inducing(weights, stacks, inducing)?;
     let lambdas = scales(weights);
-    let of_stacks: Vec<_> = stacks
-        .iter()
-        .map(|Stack { members, .. }| {
-            let whitened = Tensor::stack(&members.iter().map(|&index| &values[index]).collect::<Vec<_>>(), 1);
-            (whitened, Tensor::stack(&members.iter().map(|&index| &lambdas[index]).collect::<Vec<_>>(), 0))
-        })
-        .collect();
-    let of_members = |stack: &Stack, noise: &[ConditionalNoise]| {
-        join_noise(&stack.members.iter().map(|&index| &noise[index]).collect::<Vec<_>>())
+    let whitened = |stack: &Stack| match stack.batching() {
+        Batching::Together => Tensor::stack(&stack.members.iter().map(|&index| &values[index]).collect::<Vec<_>>(), 1),
+        Batching::Apart => values[stack.members[0]].shallow_clone(),
     };
+    let of_stacks: Vec<_> = stacks.iter().map(|stack| (whitened(stack), stack.join(|index| &lambdas[index]))).collect();
+    let of_members = |stack: &Stack, noise: &[ConditionalNoise]| stack.join_noise(|index| &noise[index]);
     let draws = 0..inducing.len();
     let mut drawn: Vec<Vec<Option<Drawn>>> = inducing.iter().map(|_| weights.iter().map(|_| None).collect()).collect();
     let mut place = |k: usize, stack: &Stack, draw: &StackDraw| {
-        for (&index, weight) in stack.members.iter().zip(draw.layers()) {
+        for (&index, weight) in stack.members.iter().zip(draw.layers(batching)) {
             drawn[k][index] = Some(weight);
         }
     };
@@ -80,7 +75,7 @@ pub(crate) fn draw_many(
             let noise: Vec<_> = draws.clone().map(conditional).collect();
             for (stack, (whitened, lambda)) in stacks.iter().zip(&of_stacks) {
                 let of_draws: Vec<_> = noise.iter().map(|noise| of_members(stack, noise)).collect();
-                let joined = join_noise(&of_draws.iter().collect::<Vec<_>>());
+                let joined = join_noise(&of_draws.iter().collect::<Vec<_>>(), Batching::Together);
                 let all = draw_stack(weights[stack.members[0]], stack, whitened, lambda, &joined)?;
                 draws.clone().for_each(|k| place(k, stack, &all.draw(k as i64)));
             }
@@ -124,7 +119,24 @@ fn draw_many_inducing(
     Ok(values.into_iter().flatten().collect())
 }
 
-/// Draws of a stack: all tensors have a leading axis over its layers, before which there may be one over draws.
+impl Stack {
+    /// Whether its tensors have a leading axis over its members.
+    fn batching(&self) -> Batching {
+        if self.factors.is_stacked() { Batching::Together } else { Batching::Apart }
+    }
+
+    /// A tensor of each member, as the factors are.
+    fn join<'a>(&self, of: impl Fn(usize) -> &'a Tensor) -> Tensor {
+        linalg::stack(&self.members.iter().map(|&index| of(index)).collect::<Vec<_>>(), self.batching())
+    }
+
+    /// The noise of each member, as the factors are.
+    fn join_noise<'a>(&self, of: impl Fn(usize) -> &'a ConditionalNoise) -> ConditionalNoise {
+        join_noise(&self.members.iter().map(|&index| of(index)).collect::<Vec<_>>(), self.batching())
+    }
+}
+
+/// Draws of a stack: together, all tensors have a leading axis over its layers, before which there may be one over draws.
 enum StackDraw {
     Weights(Tensor),
     Means { means: Tensor, scales: Tensor },
@@ -144,18 +156,22 @@ impl StackDraw {
     }
 
     /// The layers of a single draw.
-    fn layers(&self) -> Vec<Drawn> {
+    fn layers(&self, batching: Batching) -> Vec<Drawn> {
+        let each = |tensor: &Tensor| match batching {
+            Batching::Together => tensor.unbind(0),
+            Batching::Apart => vec![tensor.shallow_clone()],
+        };
         let with_scales = |means: Vec<MeanWeight>, scales: &Tensor| {
-            let pairs = means.into_iter().zip(scales.unbind(0));
+            let pairs = means.into_iter().zip(each(scales));
             pairs.map(|(mean, scale)| Drawn::MeanAndScale { mean, scale }).collect()
         };
         match self {
-            Self::Weights(weights) => weights.unbind(0).into_iter().map(Drawn::Weight).collect(),
+            Self::Weights(weights) => each(weights).into_iter().map(Drawn::Weight).collect(),
             Self::Means { means, scales } => {
-                with_scales(means.unbind(0).into_iter().map(MeanWeight::Matrix).collect(), scales)
+                with_scales(each(means).into_iter().map(MeanWeight::Matrix).collect(), scales)
             }
             Self::Factors { left, right, scales } => {
-                let pairs = left.unbind(0).into_iter().zip(right.unbind(0));
+                let pairs = each(left).into_iter().zip(each(right));
                 with_scales(pairs.map(|(left, right)| MeanWeight::Factors { left, right }).collect(), scales)
             }
         }
@@ -165,7 +181,7 @@ impl StackDraw {
 /// The weights of a stack, or their means where the noise is drawn on the outputs.
 ///
 /// # Shapes
-/// whitened `[.., L, R, C]`, lambda `[L]`, noise with the same leading axes as whitened
+/// whitened `[.., L, R, C]`, lambda `[L]`, noise with the same leading axes as whitened; apart without L
 fn draw_stack(
     like: &InducingWeight,
     stack: &Stack,
@@ -189,14 +205,14 @@ fn draw_stack(
     })
 }
 
-/// Noise of several weights, or of several draws, with a leading axis over them; all are of one kind.
-fn join_noise(noise: &[&ConditionalNoise]) -> ConditionalNoise {
+/// Noise of several weights, or of several draws; all are of one kind.
+fn join_noise(noise: &[&ConditionalNoise], batching: Batching) -> ConditionalNoise {
     let matheron = |part: fn(&MatheronNoise) -> &Tensor| {
         let parts = noise.iter().filter_map(|noise| match noise {
-            ConditionalNoise::Matheron(noise) => Some(part(noise).shallow_clone()),
+            ConditionalNoise::Matheron(noise) => Some(part(noise)),
             _ => None,
         });
-        join(&parts.collect::<Vec<_>>())
+        linalg::stack(&parts.collect::<Vec<_>>(), batching)
     };
     match noise[0] {
         ConditionalNoise::Matheron(_) => ConditionalNoise::Matheron(MatheronNoise {
@@ -207,20 +223,12 @@ fn join_noise(noise: &[&ConditionalNoise]) -> ConditionalNoise {
         }),
         ConditionalNoise::Weights(_) => {
             let parts = noise.iter().filter_map(|noise| match noise {
-                ConditionalNoise::Weights(noise) => Some(noise.shallow_clone()),
+                ConditionalNoise::Weights(noise) => Some(noise),
                 _ => None,
             });
-            ConditionalNoise::Weights(join(&parts.collect::<Vec<_>>()))
+            ConditionalNoise::Weights(linalg::stack(&parts.collect::<Vec<_>>(), batching))
         }
         ConditionalNoise::Outputs => ConditionalNoise::Outputs,
-    }
-}
-
-/// Tensors of one shape along a new leading axis; a single one is not copied.
-fn join(parts: &[Tensor]) -> Tensor {
-    match parts {
-        [one] => one.unsqueeze(0),
-        many => Tensor::stack(many, 0),
     }
 }
 

@@ -16,7 +16,7 @@ use tch::nn::{Init, Path};
 
 use crate::conditional::{self, Conditional, ConditionalKl, MatheronNoise, NoiseOn};
 use crate::distribution::{BoundMap, Bounded};
-use crate::linalg::{Check, Jitter, check_finite};
+use crate::linalg::{Batching, Check, Jitter, check_finite};
 use crate::posterior::{InducingNoise, Posterior, PosteriorConfig, PosteriorOptions};
 use crate::prior::{self, Grams, KroneckerPrior, MOST_INDUCING, PriorFactors, Sizes, ZStart, layer_name};
 use crate::{Error, Key, Result};
@@ -310,8 +310,8 @@ impl InducingWeight {
     /// # Errors
     /// When a covariance cannot be factorised; the error names layer and matrix.
     pub fn factors(&self, check: Check) -> Result<PriorFactors> {
-        let mut one = factors(&[self], check)?;
-        Ok(one.remove(0).factors.layer(0))
+        let mut one = factors_batched(&[self], check, Batching::Apart)?;
+        Ok(one.remove(0).factors)
     }
 
     /// Sizes of W and U.
@@ -436,29 +436,18 @@ impl InducingWeight {
     }
 }
 
-/// How the layers and the draws of a network are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Batching {
-    /// In one batch where they are alike: on CUDA, where every operation costs its launch.
-    Together,
-    /// One after the other: on the CPU, where a batch costs copies and leaves the cache.
-    Apart,
-}
-
-impl Batching {
-    pub(crate) fn of(weights: &[&InducingWeight]) -> Self {
-        let on_cuda = weights.iter().any(|weight| weight.prior.z_row.device().is_cuda());
-        if on_cuda { Self::Together } else { Self::Apart }
-    }
-}
-
 /// Weights that are drawn as one batch: of equal sizes and settings.
 #[derive(Debug)]
 pub struct Stack {
     /// Their places among the weights.
     pub members: Vec<usize>,
-    /// Their factors, with a leading axis over the members.
+    /// Their factors, with a leading axis over the members; apart there is one member and no such axis.
     pub factors: PriorFactors,
+}
+
+/// How the layers of a network, and its draws, are computed.
+pub(crate) fn batching(weights: &[&InducingWeight]) -> Batching {
+    Batching::on_device_of(weights.first().map(|weight| &weight.prior.z_row))
 }
 
 /// Factors of all weights of a network: one factorisation for each size of matrix.
@@ -466,7 +455,7 @@ pub struct Stack {
 /// # Errors
 /// When a covariance cannot be factorised; the error names layer and matrix.
 pub fn factors(weights: &[&InducingWeight], check: Check) -> Result<Vec<Stack>> {
-    factors_batched(weights, check, Batching::of(weights))
+    factors_batched(weights, check, batching(weights))
 }
 
 fn factors_batched(weights: &[&InducingWeight], check: Check, batching: Batching) -> Result<Vec<Stack>> {
@@ -479,7 +468,7 @@ fn factors_batched(weights: &[&InducingWeight], check: Check, batching: Batching
         let jitter = Jitter { relative: f64::from_bits(jitter), ..Jitter::FIDGP };
         let priors: Vec<Vec<_>> =
             alike.iter().map(|&stack| stacks[stack].iter().map(|&member| &weights[member].prior).collect()).collect();
-        for (stack, factors) in alike.into_iter().zip(prior::factors(&priors, jitter, grams, check)?) {
+        for (stack, factors) in alike.into_iter().zip(prior::factors(&priors, batching, jitter, grams, check)?) {
             all[stack] = Some(factors);
         }
     }
