@@ -1,15 +1,55 @@
-//! Progress on the terminal: bars on stderr, nothing when it is not a terminal.
+//! Progress on stderr: bars on a terminal, a line now and then in a log.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fidgp_lab::config::RunConfig;
 use fidgp_lab::record::EpochRecord;
 use fidgp_lab::train::Watch;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
+
+/// Between two lines of a log at least.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// A bar, in whose place a line is written now and then where there is no terminal to draw it on.
+struct Shown {
+    bar: ProgressBar,
+    /// When the last line was written, or the bar was made.
+    last: Instant,
+}
+
+impl Shown {
+    fn new(template: &str) -> Self {
+        Self { bar: bar(0, template), last: Instant::now() }
+    }
+
+    /// Shows where things stand: `what` is how far they are, `message` what is to be said of them.
+    fn show(&mut self, what: &str, message: &str) {
+        self.bar.set_prefix(what.to_owned());
+        self.bar.set_message(message.to_owned());
+        if let Some(line) = self.line(what, message) {
+            eprintln!("{line}");
+        }
+    }
+
+    /// The line that is due in place of the bar.
+    fn line(&mut self, what: &str, message: &str) -> Option<String> {
+        if !self.bar.is_hidden() || self.last.elapsed() < LINE_EVERY {
+            return None;
+        }
+        self.last = Instant::now();
+        Some(format!("{what} ({} left)  {message}", FormattedDuration(self.bar.eta())))
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
 
 /// A bar over the steps of a training.
 pub struct EpochBar {
-    bar: ProgressBar,
+    shown: Shown,
     epochs: u64,
     batch: usize,
     unit: &'static str,
@@ -23,9 +63,9 @@ impl EpochBar {
     /// A bar for the training of a config.
     pub fn new(config: &RunConfig) -> Self {
         let unit = if config.data.has_images() { "images/s" } else { "rows/s" };
-        let bar = bar(0, "{prefix} {wide_bar} {elapsed} ({eta} left)\n{msg}");
+        let shown = Shown::new("{prefix} {wide_bar} {elapsed} ({eta} left)\n{msg}");
         let (epochs, batch) = (config.train.epochs, config.train.batch_size);
-        Self { bar, epochs, batch, unit, since: None, last: String::new() }
+        Self { shown, epochs, batch, unit, since: None, last: String::new() }
     }
 
     /// Examples a second in this epoch, once there are two looks to tell from.
@@ -42,15 +82,15 @@ impl EpochBar {
 
 impl Watch for EpochBar {
     fn step(&mut self, epoch: u64, step: u64, steps: u64, loss: f64) {
-        if self.bar.length() != Some(self.epochs * steps) {
-            self.bar.set_length(self.epochs * steps);
-            self.bar.set_position(epoch * steps + step);
-            self.bar.reset_eta(); // a resumed run has not made its first steps now
+        let bar = &self.shown.bar;
+        if bar.length() != Some(self.epochs * steps) {
+            bar.set_length(self.epochs * steps);
+            bar.set_position(epoch * steps + step);
+            bar.reset_eta(); // a resumed run has not made its first steps now
         }
-        self.bar.set_position(epoch * steps + step);
-        self.bar.set_prefix(format!("epoch {}/{}", epoch + 1, self.epochs));
+        bar.set_position(epoch * steps + step);
         let rate = self.rate(epoch, step);
-        self.bar.set_message(format!("loss {loss:.3}{}{rate}", self.last));
+        self.shown.show(&format!("epoch {}/{}", epoch + 1, self.epochs), &format!("loss {loss:.3}{}{rate}", self.last));
     }
 
     fn epoch(&mut self, record: &EpochRecord) {
@@ -63,39 +103,28 @@ impl Watch for EpochBar {
             parts.push(format!("val nll {validation:.3}"));
         }
         self.last = parts.join("  ");
-        self.bar.set_message(format!("loss {:.3}{}", record.loss, self.last));
-    }
-}
-
-impl Drop for EpochBar {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.shown
+            .show(&format!("epoch {}/{}", record.epoch, self.epochs), &format!("loss {:.3}{}", record.loss, self.last));
     }
 }
 
 /// A bar over the splits of a data set.
 pub struct SplitBar {
-    bar: ProgressBar,
+    shown: Shown,
 }
 
 impl SplitBar {
     /// A bar whose length comes with the first step.
     pub fn new() -> Self {
-        Self { bar: bar(0, "split {pos}/{len} {wide_bar} {elapsed} ({eta} left)  {msg}") }
+        Self { shown: Shown::new("{prefix} {wide_bar} {elapsed} ({eta} left)  {msg}") }
     }
 }
 
 impl Watch for SplitBar {
     fn step(&mut self, _epoch: u64, step: u64, steps: u64, loss: f64) {
-        self.bar.set_length(steps);
-        self.bar.set_position(step);
-        self.bar.set_message(format!("test nll {loss:.3}"));
-    }
-}
-
-impl Drop for SplitBar {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.shown.bar.set_length(steps);
+        self.shown.bar.set_position(step);
+        self.shown.show(&format!("split {step}/{steps}"), &format!("test nll {loss:.3}"));
     }
 }
 
@@ -126,4 +155,20 @@ impl Drop for PictureBar {
 fn bar(length: u64, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(length).with_style(style.progress_chars("━╸─"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_gets_a_line_now_and_then() {
+        let mut shown = Shown::new("{prefix}");
+        shown.bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        assert_eq!(shown.line("epoch 1/9", "loss 2.000"), None);
+        shown.last = Instant::now().checked_sub(LINE_EVERY).expect("the machine has been up for longer");
+        let line = shown.line("epoch 2/9", "loss 1.000").expect("due");
+        assert!(line.starts_with("epoch 2/9 (") && line.ends_with(" left)  loss 1.000"), "{line}");
+        assert_eq!(shown.line("epoch 3/9", "loss 0.500"), None);
+    }
 }

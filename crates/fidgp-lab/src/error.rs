@@ -62,6 +62,14 @@ pub enum LabError {
         /// Where training can go on from, if anything was saved.
         checkpoint: Option<PathBuf>,
     },
+    /// One of several splits of a data set failed.
+    #[error("split {split}: {error}")]
+    Split {
+        /// Its number.
+        split: usize,
+        /// What failed.
+        error: Box<LabError>,
+    },
     /// The user stopped the run.
     #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: {command}")]
     Interrupted {
@@ -137,6 +145,15 @@ impl LabError {
         Self::File { path: path.to_owned(), why: why.to_string() }
     }
 
+    /// The same with the split it is of; a stop is not the split's.
+    #[must_use]
+    pub fn of_split(self, split: usize) -> Self {
+        match self {
+            Self::Interrupted { .. } => self,
+            error => Self::Split { split, error: Box::new(error) },
+        }
+    }
+
     /// Whether this is what a network that has diverged makes of a computation.
     pub fn is_divergence(&self) -> bool {
         use fidgp::Error::{Cholesky, NonFinite};
@@ -148,6 +165,7 @@ impl LabError {
         use fidgp_zoo::Error as Zoo;
         match self {
             Self::Config { .. } | Self::ConfigFile { .. } => true,
+            Self::Split { error, .. } => error.is_misuse(),
             Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),
             Self::Zoo(error) => !matches!(error, Zoo::File { .. } | Zoo::Torch(_)),
             _ => false,

@@ -84,5 +84,5 @@ fn self_check(device: Device) -> Result<(), String> {
             return Err(format!("L Lᵀ differs from A by {error:.1e}"));
         }
     }
-    factors[0].get(0).trace().f_backward().map_err(|error| error.to_string())
+    factors[0].trace().f_backward().map_err(|error| error.to_string())
 }

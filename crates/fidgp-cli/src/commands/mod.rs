@@ -106,7 +106,9 @@ fn print_metrics(results: &Results) -> Result<(), LabError> {
         let value = value.map_or("not finite".to_owned(), |value| format!("{value:.4}"));
         let error = results.splits.as_ref().and_then(|splits| splits.standard_error.get(name).copied().flatten());
         let error = error.map_or(String::new(), |error| format!(" ± {error:.4}"));
-        format!("{name:width$}  {value}{error}\n")
+        let notes = results.metric_notes.get(name).into_iter().flatten();
+        let notes = notes.map(|(what, value)| format!("  ({what} {value})")).collect::<String>();
+        format!("{name:width$}  {value}{error}{notes}\n")
     };
     print(&results.metrics.iter().map(line).collect::<String>())
 }

@@ -46,6 +46,29 @@ fn a_table_trains_split_by_split() {
     place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(1).says(&["split 2 was asked for, there are 2"]);
 }
 
+/// A split that fails is named.
+#[test]
+fn a_diverging_split_is_named() {
+    let place = Place::new();
+    write_uci(&place, None);
+    let diverging = ["--splits", "1", "--set", "train.optimiser.learning_rate=1e30"];
+    place.fidgp(&uci_training(&diverging)).ends(1).says(&["split 1: ", "in epoch"]);
+}
+
+/// A folder that another process trains in is left alone, also by `--force`; the lock goes with the process.
+#[test]
+fn a_run_folder_is_for_one_process() {
+    let place = Place::new();
+    place.train(&["--set", "train.epochs=2"]).ends(0);
+    let before = contents(&place.path("run"));
+    let lock = fs::File::open(place.path("run/.lock")).unwrap();
+    lock.lock().unwrap();
+    place.train(&["--set", "train.epochs=2", "--force"]).ends(2).says(&["run", "in use", "--out"]);
+    assert!(contents(&place.path("run")) == before);
+    drop(lock);
+    place.train(&["--set", "train.epochs=2", "--force"]).ends(0);
+}
+
 /// A split that is done is not trained again, and its training counts all the same.
 #[test]
 fn the_time_of_a_table_is_that_of_all_its_splits() {
@@ -137,7 +160,10 @@ fn a_place_that_cannot_be_written_is_named() {
     place.train(&["--set", "seed=1"]).ends(0);
     let toml = fs::read_to_string(place.path("run/run.toml")).unwrap();
     place.write("config.toml", &toml);
-    place.fidgp(&["train", "config.toml", "--out", "file/run"]).ends(1).says(&["cannot write file/run/run.toml"]);
+    place
+        .fidgp(&["train", "config.toml", "--out", "file/run"])
+        .ends(1)
+        .says(&["file/run: nothing can be written there"]);
     place.fidgp(&["report", "run", "--out", "file/report.html"]).ends(1).says(&["cannot write file/"]);
     assert_eq!(fs::read_to_string(place.path("file")).unwrap(), "in the way");
 }

@@ -34,7 +34,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     }
     let measured = |set: &Set| set.source(config, &model, Use::Measuring, setting.device);
     let validation = sets.validation.as_ref().map(measured).transpose()?;
-    super::open_folder(config, setting, &model, train.observations())?;
+    let _lock = super::open_folder(config, setting, &model, train.observations())?;
     super::write_classes(&setting.run, sets.train.classes())?;
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };

@@ -1,5 +1,6 @@
 //! The folder of a run: made, or cleared of an earlier run, once the new one is known to be possible.
 
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -9,13 +10,52 @@ use super::{CLASSES_FILE, CONFIG_FILE, Setting, norms};
 use crate::calibrate::TEMPERATURE_FILE;
 use crate::config::{DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
-use crate::model::Model;
+use crate::model::{MEMBERS, Model};
 use crate::record::{EPOCHS_FILE, EXAMPLES_FILE, RESULTS_FILE, write_atomically};
 use crate::report;
 use crate::train::{Optimiser, checkpoint};
 
 /// The file with the command that began a run.
 const COMMAND_FILE: &str = "command.txt";
+
+/// The file that a process holds locked while it trains in a folder. It stays; its lock goes with the process.
+const LOCK_FILE: &str = ".lock";
+
+/// What keeps other processes out of a run folder, until it is dropped.
+#[must_use]
+pub struct Lock {
+    _held: Vec<File>,
+}
+
+impl Lock {
+    /// Takes the folder of a run; members of an ensemble share it and take their own.
+    fn take(setting: &Setting) -> Result<Self> {
+        let mut held =
+            vec![hold(&setting.run, if setting.member.is_some() { File::try_lock_shared } else { File::try_lock })?];
+        if let Some(member) = setting.member {
+            held.push(hold(&setting.run.join(MEMBERS).join(member.to_string()), File::try_lock)?);
+        }
+        Ok(Self { _held: held })
+    }
+}
+
+fn hold(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<File> {
+    let path = folder.join(LOCK_FILE);
+    let failed = |error: std::io::Error| LabError::File {
+        path: folder.to_owned(),
+        why: format!("nothing can be written there: {error}"),
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let file = File::create(&path).map_err(failed)?;
+    match lock(&file) {
+        Err(TryLockError::WouldBlock) => {
+            let why = "is in use: another process trains in it; wait until it is done, or choose another --out";
+            Err(LabError::config(folder.display().to_string(), why))
+        }
+        // A file system without locks is no reason not to train.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
 
 /// Two runs do not share a folder.
 pub fn refuse_to_mix(setting: &Setting) -> Result<()> {
@@ -63,14 +103,16 @@ pub fn keep_command(run: &Path, command: &str) -> Result<()> {
 
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
 /// a run that cannot begin changes nothing on disk; what a training asks of its so many observations is asked here.
-pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observations: usize) -> Result<()> {
+pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observations: usize) -> Result<Lock> {
     DatasetSize::new(observations)?;
     Optimiser::check(&model.store, &config.training().groups)?;
+    let lock = Lock::take(setting)?;
     if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
     write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?;
-    setting.command.as_ref().map_or(Ok(()), |command| keep_command(&setting.run, command))
+    setting.command.as_ref().map_or(Ok(()), |command| keep_command(&setting.run, command))?;
+    Ok(lock)
 }
 
 /// Forgets an earlier run in a folder: its config, checkpoints, results and report. Nothing else in the folder is touched.
@@ -80,8 +122,7 @@ fn clear(run: &Path) -> Result<()> {
     let rest = [CONFIG_FILE, COMMAND_FILE, CLASSES_FILE, TEMPERATURE_FILE, norms::NORMS_FILE];
     let files = record.into_iter().chain(rest).map(|file| run.join(file));
     drawn.into_iter().chain(files).try_for_each(|file| gone(&file, std::fs::remove_file(&file)))?;
-    let folders =
-        ["checkpoint", "splits", crate::model::MEMBERS, crate::maps::MAPS_FOLDER].map(|folder| run.join(folder));
+    let folders = ["checkpoint", "splits", MEMBERS, crate::maps::MAPS_FOLDER].map(|folder| run.join(folder));
     folders.iter().try_for_each(|folder| gone(folder, std::fs::remove_dir_all(folder)))
 }
 

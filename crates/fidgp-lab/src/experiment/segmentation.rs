@@ -42,7 +42,7 @@ pub fn run(
         super::start::run(config, &model, &signature, &train)?;
     }
     let validation = sets.validation.as_ref().map(|set| source(set, pairs, &model, setting)).transpose()?;
-    super::open_folder(config, setting, &model, train.observations())?;
+    let _lock = super::open_folder(config, setting, &model, train.observations())?;
     super::write_classes(&setting.run, &sets.train.class_names)?;
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };

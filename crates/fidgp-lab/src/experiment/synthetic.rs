@@ -35,7 +35,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     if !setting.resume {
         prepare(config, &model, &source)?;
     }
-    super::open_folder(config, setting, &model, source.observations())?;
+    let _lock = super::open_folder(config, setting, &model, source.observations())?;
     let validate =
         |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
     let training = Training {

@@ -29,7 +29,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
     let parts = splits.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
     let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
-    super::open_folder(config, setting, &model, fewest)?;
+    let _lock = super::open_folder(config, setting, &model, fewest)?;
     let watch = Mutex::new((watch, 0));
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(setting.parallel.max(1))
@@ -41,7 +41,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
         splits
             .par_iter()
             .map(|&split| {
-                let row = one_split(config, setting, &uci, split)?;
+                let row = one_split(config, setting, &uci, split).map_err(|error| error.of_split(split))?;
                 if let Ok(mut guard) = watch.lock() {
                     guard.1 += 1;
                     let done = guard.1;

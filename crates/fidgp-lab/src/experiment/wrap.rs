@@ -95,7 +95,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     let name = format!("… mean of {} weight draw{}", draws.count, if draws.count == 1 { "" } else { "s" });
     stages.push(stage(&name, draws, images.as_ref(), config)?);
     if save {
-        super::open_folder(config, setting, &model, train.as_ref().map_or(test.rows(), Set::rows))?;
+        let _lock = super::open_folder(config, setting, &model, train.as_ref().map_or(test.rows(), Set::rows))?;
         super::write_classes(&setting.run, test.classes())?;
         if let Some(command) = &setting.command {
             super::keep_command(&setting.run, &format!("{command} && {}", setting.go_on))?;

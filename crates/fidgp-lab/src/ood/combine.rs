@@ -175,7 +175,7 @@ impl Combined {
             let correlation = z.matmul(&z.mt()) / z.size()[1].max(1) as f64;
             let jitter = Jitter { relative: 1e-3, escalations: 6 };
             let lower = linalg::cholesky(&[Named::one("correlation of layers", &correlation)], jitter, Check::Now)?;
-            made.correlation = Some(lower[0].get(0));
+            made.correlation = Some(lower[0].shallow_clone());
         }
         let pooled = made.pool(fit)?;
         made.pooled = Standard::of(&pooled);

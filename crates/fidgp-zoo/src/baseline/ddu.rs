@@ -50,7 +50,7 @@ impl ClassGaussians {
             Named::one(format!("ddu.class {k}"), &value)
         });
         let lower = linalg::cholesky(&covariances.collect::<Vec<_>>(), JITTER, Check::Now)?;
-        Ok(Self { means: Tensor::stack(&means, 0), lower: Tensor::cat(&lower, 0) })
+        Ok(Self { means: Tensor::stack(&means, 0), lower: Tensor::stack(&lower, 0) })
     }
 
     /// `ln N(x; μ_k, Σ_k)`.

@@ -33,7 +33,7 @@ impl Mahalanobis {
             Named::one(format!("mahalanobis.{name}"), &(centred.mt().matmul(centred) / rows as f64))
         };
         let named = [covariance("within", &(&features - own)), covariance("total", &(&features - &overall))];
-        let mut lower = linalg::cholesky(&named, JITTER, Check::Now)?.into_iter().map(|l| l.get(0));
+        let mut lower = linalg::cholesky(&named, JITTER, Check::Now)?.into_iter();
         let (Some(within), Some(total)) = (lower.next(), lower.next()) else { unreachable!("two matrices") };
         Ok(Self { means, within, overall, total })
     }

@@ -47,7 +47,7 @@ pub fn variance(random_features: &Tensor, precision: &Tensor) -> Result<Tensor> 
     let (_, width) = matrix("random features", random_features)?;
     expect_shape("precision", precision, &[width, width])?;
     let named = Named::one("sngp.precision", precision);
-    let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0).get(0);
+    let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0);
     let whitened = linalg::solve_lower(&lower, &random_features.mt()); // [D, N]
     Ok(whitened.square().sum_dim_intlist(0, false, whitened.kind()))
 }
@@ -200,7 +200,7 @@ impl CustomWeight for SngpHead {
                 precision += phi.mt().matmul(&phi).to_kind(Kind::Double);
             }
             let named = Named::one(format!("{}.precision", self.name), &precision);
-            let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0).get(0);
+            let lower = linalg::cholesky(&[named], Jitter::NONE, Check::Now)?.remove(0);
             self.inverse_root.shallow_clone().copy_(&linalg::solve_lower(&lower, &eye));
             Ok(())
         })

@@ -63,7 +63,7 @@ impl WhitenedSvgp {
         expect_shape("x", x, &[rows, self.inducing_points.size()[1]])?;
         let eye = Tensor::eye(inducing, (x.kind(), x.device()));
         let value = self.kernel.gram(&self.inducing_points, &self.inducing_points) + eye * self.jitter;
-        let lower = linalg::cholesky(&[Named::one("svgp.K_zz", &value)], Jitter::NONE, Check::Now)?.remove(0).get(0);
+        let lower = linalg::cholesky(&[Named::one("svgp.K_zz", &value)], Jitter::NONE, Check::Now)?.remove(0);
         let b = linalg::solve_lower(&lower, &self.kernel.gram(&self.inducing_points, x)); // [M, N]
         let spread = self.lower.mt().matmul(&b); // [M, N]
         let covariance = self.kernel.gram(x, x) - b.mt().matmul(&b) + spread.mt().matmul(&spread);

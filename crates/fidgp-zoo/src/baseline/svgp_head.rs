@@ -155,7 +155,7 @@ impl SvgpHead {
     fn factor(&self, jitter: Jitter, check: Check) -> fidgp::Result<Tensor> {
         let z = &self.inducing_points;
         let named = Named::one(format!("{}.K_zz", self.name), &self.gram(z, z));
-        Ok(linalg::cholesky(&[named], jitter, check)?.remove(0).get(0))
+        Ok(linalg::cholesky(&[named], jitter, check)?.remove(0))
     }
 
     /// Mean and variance of every process at every input. `[N, n]` → `[N, K]`, `[N, K]`
