@@ -87,9 +87,14 @@ pub fn images(name: &str, pixels: &Array, labels: &Array) -> Result<Images> {
         let problem = format!("`{}` has shape {:?}", pixels.name, pixels.shape);
         return Err(Error::value(name, problem, "give images as [N, C, H, W] or [N, H, W]"));
     };
-    let labels = labels.to_labels(name)?;
-    if labels.is_empty() {
+    if pixels.shape[0] == 0 {
         return Err(Error::value(name, format!("`{}` has no rows", pixels.name), "give at least one image"));
+    }
+    let (rows, labels_name) = (pixels.shape[0], &labels.name);
+    let labels = labels.to_labels(name)?;
+    if labels.len() != rows {
+        let problem = format!("`{labels_name}` has {} rows, `{}` has {rows}", labels.len(), pixels.name);
+        return Err(Error::value(name, problem, "give one label per image"));
     }
     let classes = labels.iter().max().map_or(0, |&top| top as usize + 1);
     if classes > MOST_CLASSES {

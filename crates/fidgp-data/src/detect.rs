@@ -43,17 +43,7 @@ pub fn detect_watched(path: &Path, watch: Watch) -> Result<Summary> {
     if let Some(summary) = inspect_folder::image_folder(path, watch)? {
         return Ok(summary);
     }
-    let held = if path.is_dir() { contents(path)? } else { "a file of an unknown kind".into() };
+    let held = if path.is_dir() { listing::contents(path)? } else { "a file of an unknown kind".into() };
     let advice = "known are CIFAR binary, SVHN .mat, idx, UCI, .npy, .safetensors, CamVid, Cityscapes, and pictures in one folder per class";
     Err(Error::file(path, format!("not a known data set: {held}"), advice))
-}
-
-/// The first few names in a folder.
-fn contents(folder: &Path) -> Result<String> {
-    let names: Vec<String> = listing::entries(folder)?.iter().map(|path| listing::name(path)).collect();
-    match names.len() {
-        0 => Ok("the folder is empty".into()),
-        few @ 1..=5 => Ok(format!("it holds {few}: {}", names.join(", "))),
-        many => Ok(format!("it holds {many} things: {}, …", names[..5].join(", "))),
-    }
 }

@@ -119,6 +119,13 @@ impl Images {
         &self.class_names
     }
 
+    /// The same images with other classes, of which every label must be one.
+    pub fn with_class_names(self, class_names: Vec<String>) -> Result<Self> {
+        let images = Self { class_names, ..self };
+        images.check_labels()?;
+        Ok(images)
+    }
+
     /// The rows named, in the order named; a row may be named twice.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         if let Some(row) = rows.iter().find(|&&row| row >= self.rows()) {

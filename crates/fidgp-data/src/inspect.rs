@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Images, Part, PartSummary, Result, Summary,
+    Images, Part, PartSummary, Result, Summary, array_folder,
     arrays::{self, Array},
     cifar, idx as idx_format, listing,
     summary::FileDigest,
@@ -130,6 +130,9 @@ pub fn uci(path: &Path) -> Found {
 }
 
 pub fn arrays(path: &Path) -> Found {
+    if array_folder::is_there(path) {
+        return arrays_in_parts(path);
+    }
     let wanted = |name: &str| matches!(listing::extension(Path::new(name)).as_str(), "npy" | "safetensors");
     let files = match path.is_file() {
         true if wanted(&listing::name(path)) => vec![path.to_owned()],
@@ -143,6 +146,19 @@ pub fn arrays(path: &Path) -> Found {
     let all = read.concat();
     let notes = all.iter().map(|a| format!("`{}` is {} {:?}", a.name, a.values.kind(), a.shape)).collect();
     summary(path, "arrays", array_parts(&listing::name(path), &all)?, &files, notes)
+}
+
+/// A training and a test part, which must fit each other where both are there.
+fn arrays_in_parts(path: &Path) -> Found {
+    let files: Vec<Vec<PathBuf>> = PARTS.iter().map(|&p| array_folder::part_files(path, p)).collect::<Result<_>>()?;
+    let parts = if files.iter().any(Vec::is_empty) {
+        let is_there = |part| array_folder::part_files(path, part).is_ok_and(|files| !files.is_empty());
+        parts_there(is_there, |part| array_folder::part(path, part, 0))?
+    } else {
+        let both = array_folder::both(path, 0)?;
+        PARTS.iter().zip(&both).map(|(part, images)| PartSummary::of_images(part.name(), images)).collect()
+    };
+    summary(path, "arrays in two parts", parts, &files.concat(), vec![])
 }
 
 /// The images or the table among arrays, found by name.

@@ -5,6 +5,7 @@
 //! Randomness comes in as a seed; the same seed gives the same rows on every machine.
 
 mod array;
+pub mod array_folder;
 pub mod arrays;
 mod bytes;
 pub mod catalogue;

@@ -33,3 +33,13 @@ pub fn name(path: &Path) -> String {
 pub fn extension(path: &Path) -> String {
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
+
+/// The first few names in a folder.
+pub fn contents(folder: &Path) -> Result<String> {
+    let names: Vec<String> = entries(folder)?.iter().map(|path| name(path)).collect();
+    match names.len() {
+        0 => Ok("the folder is empty".into()),
+        few @ 1..=5 => Ok(format!("it holds {few}: {}", names.join(", "))),
+        many => Ok(format!("it holds {many} things: {}, …", names[..5].join(", "))),
+    }
+}
