@@ -56,7 +56,7 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
         let why = "= 0: a temperature is fitted on validation examples, never on those of training or test";
         return Err(LabError::config("data.validation_fraction", why));
     };
-    let mut model = Model::init(config, &sets.train.signature(config), device)?;
+    let mut model = Model::init(config, &sets.train.signature(config)?, device)?;
     let path = chosen_checkpoint(config, run);
     let saved = checkpoint::load(&path)?;
     checkpoint::restore(&path, &saved, &model.store)?;
@@ -86,7 +86,7 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
 /// Refuses what is no classification of images.
 fn check(config: &RunConfig) -> Result<()> {
     let what = match &config.data {
-        DataConfig::Images { .. } | DataConfig::Folder(_) => return Ok(()),
+        DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => return Ok(()),
         DataConfig::Segmentation(_) => "a segmentation",
         DataConfig::Synthetic1d { .. } | DataConfig::Uci { .. } => "a regression",
     };

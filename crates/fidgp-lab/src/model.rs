@@ -52,15 +52,21 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// What the data set of a config has, known without reading it; a folder's classes must be counted by somebody.
+    /// What the data set of a config has, known without reading it; somebody must say what one's own images are like.
     ///
     /// # Errors
-    /// When the data set is not known, or nobody says how many classes a folder has.
+    /// When the data set is not known, or nobody says how many classes there are, or how large arrays are.
     pub fn expected(config: &RunConfig, classes: Option<usize>) -> Result<Self> {
         let images = |image: [i64; 3], classes: i64| {
             let unknown = vec![0.0; image[0] as usize];
             let statistics = ChannelStatistics { mean: unknown.clone(), sd: unknown };
             Self::Classification { image, classes, statistics }
+        };
+        let unread =
+            |key: &str, way: &str| LabError::config(key, format!("is missing: the folder is not read here, so {way}"));
+        let count = |said: Option<usize>| {
+            let count = classes.or(said).ok_or_else(|| unread("data.classes", "say how many it holds"))?;
+            Ok::<_, LabError>(count as i64)
         };
         match &config.data {
             DataConfig::Synthetic1d { .. } => Ok(Self::Regression { features: 1 }),
@@ -77,13 +83,13 @@ impl Signature {
             },
             DataConfig::Folder(folder) => {
                 let side = i64::from(folder.crop);
-                let classes = classes.or(folder.classes).ok_or_else(|| {
-                    LabError::config(
-                        "data.classes",
-                        "is missing: the folder is not read here, so say how many it holds",
-                    )
+                Ok(images([3, side, side], count(folder.classes)?))
+            }
+            DataConfig::Arrays(arrays) => {
+                let image = arrays.image.ok_or_else(|| {
+                    unread("data.image", "say [channels, height, width], such as image = [3, 32, 32]")
                 })?;
-                Ok(images([3, side, side], classes as i64))
+                Ok(images(image.map(|size| size as i64), count(arrays.classes)?))
             }
             DataConfig::Segmentation(pairs) => Ok(Self::of_pairs(config, pairs)),
         }

@@ -81,6 +81,26 @@ parameters = ["fc.*"]
 weight_decay = 0.0
 "#;
 
+const ARRAYS: &str = r#"
+name = "f"
+method = "deterministic"
+[data]
+set = "arrays"
+path = "my-data"
+classes = 4
+image = [3, 32, 32]
+limit = 100
+[network]
+kind = "resnet-cifar"
+depth = 20
+[likelihood]
+kind = "categorical"
+[train]
+epochs = 2
+batch_size = 10
+optimiser = { kind = "sgd", learning_rate = 0.1 }
+"#;
+
 const BOUNDED: &str = r#"
 name = "d"
 method = "sngp"
@@ -185,7 +205,7 @@ fn is_in_guide(path: &str, key: &str) -> bool {
 
 #[test]
 fn every_key_is_in_the_guide() {
-    let tables = [REGRESSION, IMAGES, FOLDER, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
+    let tables = [REGRESSION, IMAGES, FOLDER, ARRAYS, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let missing: std::collections::BTreeSet<_> = tables
         .flat_map(|table| keys(&table, ""))
@@ -198,7 +218,7 @@ fn every_key_is_in_the_guide() {
 /// The other way round: a dotted key that the guide has is one that a config has.
 #[test]
 fn the_guide_has_no_key_too_many() {
-    let tables = [REGRESSION, IMAGES, FOLDER, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
+    let tables = [REGRESSION, IMAGES, FOLDER, ARRAYS, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let known: std::collections::BTreeSet<_> =
         tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();

@@ -28,10 +28,10 @@ pub struct Ood {
     /// Penultimate features under the same names, with head.weight and head.bias for the scores that need them
     #[arg(long, value_name = "FILE", requires = "logits")]
     pub features: Option<PathBuf>,
-    /// The ID set: a known one, or a folder with train/ and val/ [default: the one the model was trained on; `id` for arrays]
+    /// The ID set: a known one, a folder with train/ and val/, or one of arrays [default: the one the model was trained on; `id` with --logits]
     #[arg(long)]
     pub id: Option<String>,
-    /// The OoD sets: known ones or folders of pictures, with commas between
+    /// The OoD sets: known ones, folders of pictures or of arrays, with commas between
     #[arg(long = "ood", value_name = "SET", value_delimiter = ',', required = true)]
     pub sets: Vec<String>,
     /// Which of them count as near [CIFAR-10 and CIFAR-100 are near each other anyway]

@@ -31,10 +31,7 @@ pub fn run(arguments: &Train) -> Outcome {
     };
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
-        DataConfig::Synthetic1d { .. }
-        | DataConfig::Images { .. }
-        | DataConfig::Folder(_)
-        | DataConfig::Segmentation(_) => Box::new(EpochBar::new(&config)),
+        _ => Box::new(EpochBar::new(&config)),
     };
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);
@@ -67,7 +64,7 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     let config = config::read(path, &arguments.overrides)?;
     let run = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&config.name));
     let begun = run.join(CONFIG_FILE);
-    let joins = arguments.member.is_some() && begun.exists() && config::read(&begun, &[])? == config;
+    let joins = arguments.member.is_some() && begun.exists() && config.has_begun(&config::read(&begun, &[])?);
     Ok((config, run, joins))
 }
 
@@ -86,12 +83,10 @@ pub(super) fn cores() -> usize {
 }
 
 pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {
-    match (given, &config.data) {
+    let absolute = config.data.path().filter(|path| path.is_absolute()); // needs no root
+    match (given.or(absolute), &config.data) {
         (Some(path), _) => Ok(path.to_owned()),
         (None, DataConfig::Synthetic1d { .. }) => Ok(PathBuf::from("data")),
-        // an absolute path needs no root
-        (None, DataConfig::Folder(folder)) if folder.path.is_absolute() => Ok(folder.path.clone()),
-        (None, DataConfig::Segmentation(pairs)) if pairs.path.is_absolute() => Ok(pairs.path.clone()),
         (None, _) => Ok(fidgp_data::catalogue::data_root()?),
     }
 }

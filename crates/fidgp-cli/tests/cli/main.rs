@@ -1,5 +1,6 @@
 //! The program as it is typed: every command runs as its own process in its own folder.
 
+mod arrays;
 mod bench;
 mod commands;
 mod compare;

@@ -150,7 +150,7 @@ fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
 fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finished> {
     let folder = plan.out.join(&config.name).join(format!("seed-{}", config.seed));
     let begun = folder.join(CONFIG_FILE).exists();
-    if begun && config::read(&folder.join(CONFIG_FILE), &[])? != *config {
+    if begun && !config.has_begun(&config::read(&folder.join(CONFIG_FILE), &[])?) {
         let why = "holds a run of another config; choose another --out, or remove that folder";
         return Err(LabError::config(folder.display().to_string(), why));
     }

@@ -75,7 +75,10 @@ impl RunConfig {
         if let DataConfig::Images { name, .. } = &self.data {
             super::data::check_image_set(name)?;
         }
-        if let DataConfig::Images { limit: Some(limit @ (0 | 1)), .. } = self.data {
+        if let DataConfig::Arrays(arrays) = &self.data {
+            arrays.check()?;
+        }
+        if let Some((_, Some(limit @ (0 | 1)))) = self.data.in_memory() {
             let why = format!("{limit} must be at least 2: BatchNorm has no statistics of a single example");
             return Err(LabError::config("data.limit", why));
         }
@@ -114,9 +117,8 @@ impl RunConfig {
 
     /// BatchNorm statistics of each draw's own.
     fn check_statistics(&self) -> Result<()> {
-        if self.predict.statistics_images > 0 && !matches!(self.data, DataConfig::Images { .. } | DataConfig::Folder(_))
-        {
-            let why = "is for image classification (data.set = \"images\" or \"folder\")";
+        if self.predict.statistics_images > 0 && !self.data.has_classes() {
+            let why = "is for image classification (data.set = \"images\", \"arrays\" or \"folder\")";
             return Err(LabError::config("predict.statistics_images", why));
         }
         if (1..LEAST_STATISTICS_IMAGES).contains(&self.predict.statistics_images) {

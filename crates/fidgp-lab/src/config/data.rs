@@ -1,11 +1,11 @@
 //! What a run is trained on, and how images become numbers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fidgp_data::{ChannelStatistics, catalogue};
 use serde::{Deserialize, Serialize};
 
-use super::SegmentationConfig;
+use super::{ArraysConfig, SegmentationConfig};
 use crate::error::{LabError, Result};
 use crate::source::Augment;
 
@@ -45,6 +45,8 @@ pub enum DataConfig {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<usize>,
     },
+    /// Labelled images of one's own as `.safetensors` or `.npy`, held in memory too.
+    Arrays(ArraysConfig),
     /// Pictures of any size in `train/<class>/` and `val/<class>/`, decoded while the network computes.
     Folder(FolderConfig),
     /// Pictures with a class for every pixel.
@@ -115,24 +117,58 @@ impl DataConfig {
             Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
             Self::Uci { name, .. } => format!("uci/{name}"),
             Self::Images { name, .. } => name.clone(),
-            Self::Folder(FolderConfig { path, .. }) | Self::Segmentation(SegmentationConfig { path, .. }) => {
-                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            Self::Arrays(_) | Self::Folder(_) | Self::Segmentation(_) => {
+                let name = self.path().and_then(Path::file_name).unwrap_or_default();
+                name.to_string_lossy().into_owned()
             }
+        }
+    }
+
+    /// The folder of one's own data.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Arrays(arrays) => Some(&arrays.path),
+            Self::Folder(folder) => Some(&folder.path),
+            Self::Segmentation(pairs) => Some(&pairs.path),
+            Self::Synthetic1d { .. } | Self::Uci { .. } | Self::Images { .. } => None,
         }
     }
 
     /// Whether inputs are images.
     pub fn has_images(&self) -> bool {
-        matches!(self, Self::Images { .. } | Self::Folder(_) | Self::Segmentation(_))
+        self.has_classes() || matches!(self, Self::Segmentation(_))
+    }
+
+    /// Whether inputs are images with a class each.
+    pub fn has_classes(&self) -> bool {
+        matches!(self, Self::Images { .. } | Self::Arrays(_) | Self::Folder(_))
+    }
+
+    /// What is done to training images that are held in memory, and how many are used at most.
+    pub fn in_memory(&self) -> Option<(Augment, Option<usize>)> {
+        match self {
+            Self::Images { augment, limit, .. } => Some((*augment, *limit)),
+            Self::Arrays(arrays) => Some((arrays.augment, arrays.limit)),
+            _ => None,
+        }
+    }
+
+    /// The same with what is left open here taken from another.
+    pub(super) fn filled_from(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Arrays(own), Self::Arrays(other)) => Self::Arrays(own.filled_from(other)),
+            _ => self.clone(),
+        }
     }
 
     /// The part of the training data that is held out.
-    pub(super) fn validation_fraction(&self) -> Option<f64> {
+    pub fn validation_fraction(&self) -> Option<f64> {
         match self {
             Self::Synthetic1d { .. } => None,
             Self::Uci { validation_fraction, .. } | Self::Images { validation_fraction, .. } => {
                 Some(*validation_fraction)
             }
+            Self::Arrays(arrays) => Some(arrays.validation_fraction),
             Self::Folder(folder) => Some(folder.validation_fraction),
             Self::Segmentation(pairs) => Some(pairs.validation_fraction),
         }

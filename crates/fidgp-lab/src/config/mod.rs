@@ -1,5 +1,6 @@
 //! What a run is: one TOML file, read strictly, checked, and written back whole beside the results.
 
+mod arrays;
 mod baseline;
 mod check;
 mod data;
@@ -8,6 +9,7 @@ mod method;
 mod read;
 mod segmentation;
 
+pub use arrays::ArraysConfig;
 pub use baseline::BaselineConfig;
 pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, imagenet};
 pub use inducing::InducingPlan;
@@ -396,6 +398,11 @@ impl RunConfig {
         let own = self.baseline.iter().flat_map(BaselineConfig::groups);
         let groups = own.chain(self.train.groups.iter().cloned()).collect();
         TrainConfig { groups, ..self.train.clone() }
+    }
+
+    /// Whether a run was begun with this config: what is open here, the data may have filled in there.
+    pub fn has_begun(&self, run: &Self) -> bool {
+        Self { data: self.data.filled_from(&run.data), ..self.clone() } == *run
     }
 
     /// The config as it is written beside the results.

@@ -23,7 +23,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     if setting.resume {
         super::same_classes(&setting.run, sets.train.classes())?;
     }
-    let signature = sets.train.signature(config);
+    let config = &sets.train.filled_in(config);
+    let signature = sets.train.signature(config)?;
     let mut model = Model::init(config, &signature, setting.device)?;
     let train = sets.train.source(config, &model, Use::Training, setting.device)?;
     if config.start.is_some() && !setting.resume {

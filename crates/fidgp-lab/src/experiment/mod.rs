@@ -79,7 +79,9 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => Some(uci::run(config, setting, watch)?),
-        DataConfig::Images { .. } | DataConfig::Folder(_) => images::run(config, setting, watch)?,
+        DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => {
+            images::run(config, setting, watch)?
+        }
         DataConfig::Segmentation(pairs) => segmentation::run(config, pairs, setting, watch)?,
     };
     if let Some(results) = &results {
@@ -95,7 +97,9 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
 pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results> {
     match &predictor.config.data {
         DataConfig::Synthetic1d { .. } => synthetic::evaluate(predictor, setting),
-        DataConfig::Images { .. } | DataConfig::Folder(_) => images::evaluate(predictor, setting),
+        DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => {
+            images::evaluate(predictor, setting)
+        }
         DataConfig::Segmentation(pairs) => segmentation::evaluate(predictor, pairs, setting),
         DataConfig::Uci { .. } => Err(LabError::config(
             "data.set",

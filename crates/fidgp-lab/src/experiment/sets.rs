@@ -69,8 +69,8 @@ impl Set {
     pub fn source(&self, config: &RunConfig, model: &Model, purpose: Use, device: Device) -> Result<Box<dyn ImageSet>> {
         let normalisation = model.normalisation.as_ref();
         let normalisation = normalisation.ok_or_else(|| LabError::config("network", "has no normalisation"))?;
-        let augment = match config.data {
-            DataConfig::Images { augment, .. } if purpose == Use::Training => augment,
+        let augment = match config.data.in_memory() {
+            Some((augment, _)) if purpose == Use::Training => augment,
             _ => Augment::None,
         };
         Ok(match self {
@@ -83,20 +83,36 @@ impl Set {
     }
 
     /// The signature of a network for these images.
-    pub fn signature(&self, config: &RunConfig) -> Signature {
+    ///
+    /// # Errors
+    /// When they are to be normalised with their own deviation and have none.
+    pub fn signature(&self, config: &RunConfig) -> Result<Signature> {
         let classes = self.classes().len() as i64;
         let given = config.normalisation.as_ref().and_then(crate::config::NormaliseConfig::statistics);
-        match self {
-            Self::Memory(images) => Signature::Classification {
-                image: images.size().map(|size| size as i64),
-                classes,
-                statistics: given.unwrap_or_else(|| images.channel_statistics()),
-            },
-            Self::Folder(_) => {
-                let statistics = given.unwrap_or_else(crate::config::imagenet);
-                Signature::Classification { image: folder_image(config), classes, statistics }
+        let (image, statistics) = match self {
+            Self::Memory(images) => {
+                let statistics = given.unwrap_or_else(|| images.channel_statistics());
+                (images.size().map(|size| size as i64), statistics)
             }
+            Self::Folder(_) => (folder_image(config), given.unwrap_or_else(crate::config::imagenet)),
+        };
+        let constant = statistics.sd.iter().position(|sd| *sd <= 0.0);
+        if let Some(channel) = constant.filter(|_| self.rows() > 0) {
+            let why =
+                format!("= \"data\": channel {channel} is the same everywhere; give {{ mean = [...], sd = [...] }}");
+            return Err(LabError::config("normalisation", why));
         }
+        Ok(Signature::Classification { image, classes, statistics })
+    }
+
+    /// The config with what arrays say of themselves, for those who use the network without them.
+    pub fn filled_in(&self, config: &RunConfig) -> RunConfig {
+        let mut config = config.clone();
+        if let (Self::Memory(images), DataConfig::Arrays(arrays)) = (self, &mut config.data) {
+            arrays.image = Some(images.size());
+            arrays.classes = Some(images.class_names().len());
+        }
+        config
     }
 }
 
@@ -112,24 +128,18 @@ impl Sets {
     /// # Errors
     /// When a file is missing or broken; the message names it.
     pub fn read(config: &RunConfig, root: &Path) -> Result<Self> {
-        let (fraction, limit) = match &config.data {
-            DataConfig::Images { validation_fraction, limit, .. } => (*validation_fraction, *limit),
-            DataConfig::Folder(folder) => (folder.validation_fraction, None),
-            _ => return Err(no_images()),
+        let [all, test] = match &config.data {
+            DataConfig::Arrays(arrays) => arrays.both(root)?.map(Set::Memory),
+            _ => [part(config, root, Part::Train)?, part(config, root, Part::Test)?],
         };
-        let all = part(config, root, Part::Train)?;
-        let test = part(config, root, Part::Test)?;
         same_classes(&all, &test)?;
         // The validation images depend on the data alone, not on the run's seed: all runs choose on the same ones.
-        let holdout = split::stratified(all.labels(), fraction, 0)?;
+        let holdout = split::stratified(all.labels(), config.data.validation_fraction().unwrap_or(0.0), 0)?;
         let validation = if holdout.validation.is_empty() { None } else { Some(all.select(&holdout.validation)?) };
+        let limit = config.data.in_memory().and_then(|(_, limit)| limit);
         let kept = limit.unwrap_or(usize::MAX).min(holdout.train.len());
         Ok(Self { train: all.select(&holdout.train[..kept])?, validation, test })
     }
-}
-
-fn no_images() -> LabError {
-    LabError::config("data.set", "must be \"images\" or \"folder\"")
 }
 
 /// The training or the test images of a config.
@@ -139,8 +149,9 @@ fn no_images() -> LabError {
 pub fn part(config: &RunConfig, root: &Path, part: Part) -> Result<Set> {
     match &config.data {
         DataConfig::Images { name, .. } => Ok(Set::Memory(catalogue::images(root, name, part)?)),
+        DataConfig::Arrays(arrays) => Ok(Set::Memory(arrays.part(root, part)?)),
         DataConfig::Folder(folder) => Ok(Set::Folder(open(folder, root, part)?)),
-        _ => Err(no_images()),
+        _ => Err(LabError::config("data.set", "must be \"images\", \"arrays\" or \"folder\"")),
     }
 }
 

@@ -69,12 +69,14 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     if save {
         super::refuse_to_mix(setting)?;
     }
-    let test = sets::part(config, &setting.data_root, Part::Test)?;
-    let train = match Sets::read(config, &setting.data_root) {
+    let (train, test) = match Sets::read(config, &setting.data_root) {
+        Ok(sets) => (Ok(sets.train), sets.test),
         Err(error) if config.normalisation.is_none() => return Err(error),
-        read => read.map(|sets| sets.train),
+        Err(error) => (Err(error), sets::part(config, &setting.data_root, Part::Test)?),
     };
-    let signature = train.as_ref().unwrap_or(&test).signature(config);
+    let known = train.as_ref().unwrap_or(&test);
+    let config = &known.filled_in(config);
+    let signature = known.signature(config)?;
     let (plain, weights) = start::plain(config, &signature, &file.weights, setting.device)?;
     let model = Model::init(config, &signature, setting.device)?;
     let source = |set: &Set, model: &Model| set.source(config, model, Use::Measuring, setting.device);

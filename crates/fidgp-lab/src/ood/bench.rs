@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fidgp_data::{Part, catalogue, split};
+use fidgp_data::{Part, split};
 use fidgp_metrics::OodScores;
 use tch::{Device, Tensor};
 
@@ -19,7 +19,7 @@ use super::sets::{self, Cut, MIXED, NOISE, PixelSet};
 use super::spectral;
 use super::statistics::{Basis, Kept, signature, weights_sha256};
 use super::table::{self, CHOSEN, Choice, choose, headline};
-use crate::config::DataConfig;
+use crate::config::{ArraysConfig, DataConfig, FolderConfig};
 use crate::error::{LabError, Result};
 use crate::predict::Predictor;
 use crate::record::{Group, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
@@ -139,7 +139,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     let id_name = id_name(predictor, settings)?;
     check_names(settings, &id_name)?;
     let cut = Cut { limit: settings.limit, seed: settings.seed };
-    let whole = if catalogue::find(&id_name).is_ok() { usize::MAX } else { settings.fit };
+    let whole = if sets::in_memory(&id_name) { usize::MAX } else { settings.fit };
     let mut train = sets::read(&settings.root, &id_name, Part::Train, view, Cut { limit: whole, ..cut })?;
     let mut id = sets::read(&settings.root, &id_name, Part::Test, view, cut)?;
     if predictor.segments() {
@@ -329,7 +329,9 @@ fn report(checked: &[Control], settings: &Settings, say: &mut dyn FnMut(&str)) -
 fn id_name(predictor: &Predictor, settings: &Settings) -> Result<String> {
     match (&settings.id, &predictor.config.data) {
         (Some(name), _) | (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
-        (None, DataConfig::Folder(folder)) => Ok(settings.root.join(&folder.path).display().to_string()),
+        (None, DataConfig::Arrays(ArraysConfig { path, .. }) | DataConfig::Folder(FolderConfig { path, .. })) => {
+            Ok(settings.root.join(path).display().to_string())
+        }
         (None, DataConfig::Segmentation(pairs)) if pairs.picture_folder().is_some() => {
             let folder = pairs.picture_folder().unwrap_or_default();
             Ok(settings.root.join(folder).display().to_string())

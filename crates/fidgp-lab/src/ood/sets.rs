@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use fidgp::Key;
-use fidgp_data::{ImageFolder, Images, Part, Picture, catalogue, pictures, split};
+use fidgp_data::{ImageFolder, Images, Part, Picture, array_folder, catalogue, pictures, split};
 use tch::{Device, Kind, Tensor};
 
 use crate::error::{LabError, Result};
@@ -50,13 +50,20 @@ impl Cut {
     }
 }
 
-/// Reads a set by its name in the catalogue (its test part), or a folder of pictures.
+/// Whether all images of a set are read at once: those of the catalogue, and arrays.
+pub fn in_memory(name: &str) -> bool {
+    catalogue::find(name).is_ok() || array_folder::is_there(Path::new(name))
+}
+
+/// Reads a set by its name in the catalogue, or a folder of arrays or of pictures.
 ///
 /// # Errors
 /// When it is neither, or a file is missing or broken; the message names it.
 pub fn read(root: &Path, name: &str, part: Part, view: View, cut: Cut) -> Result<PixelSet> {
     let set = if catalogue::find(name).is_ok() {
         of_images(&catalogue::images(root, name, part)?, name, view, cut)?
+    } else if array_folder::is_there(Path::new(name)) {
+        of_images(&array_folder::part(Path::new(name), part, 0)?, &last(Path::new(name)), view, cut)?
     } else {
         of_folder(Path::new(name), part, view, cut)?
     };
@@ -68,6 +75,9 @@ pub fn read(root: &Path, name: &str, part: Part, view: View, cut: Cut) -> Result
 
 fn of_images(images: &Images, name: &str, view: View, cut: Cut) -> Result<PixelSet> {
     let [channels, height, width] = images.size();
+    if !matches!(channels, 1 | 3) {
+        return Err(LabError::config(name, format!("has {channels} channels; grey (1) and colour (3) are scored")));
+    }
     let rows = cut.rows(images.rows());
     let seen = rows.iter().map(|&row| view.centre(&picture(images.image(row), images.size())?));
     let native = format!("{width}×{height} {}", if channels == 1 { "grey" } else { "colour" });
@@ -84,10 +94,15 @@ fn picture(image: &[u8], [channels, height, width]: [usize; 3]) -> Result<Pictur
     Picture::from_rgb(width as u32, height as u32, rgb).ok_or_else(why)
 }
 
+/// The name of a folder in tables and files.
+fn last(folder: &Path) -> String {
+    folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into())
+}
+
 fn of_folder(folder: &Path, part: Part, view: View, cut: Cut) -> Result<PixelSet> {
-    let name = folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());
+    let name = last(folder);
     if !folder.is_dir() {
-        let why = "is neither a known set nor a folder of pictures; `fidgp data` lists the known ones";
+        let why = "is neither a known set nor a folder of pictures or arrays; `fidgp data` lists the known ones";
         return Err(LabError::config(folder.display().to_string(), why));
     }
     let (files, labels) = files_of(folder, part)?;

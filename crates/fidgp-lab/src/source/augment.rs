@@ -17,6 +17,16 @@ pub enum Augment {
 
 const PADDING: i64 = 4;
 
+impl Augment {
+    /// The least side of images it can be done to: what is reflected must be there.
+    pub fn least_side(self) -> usize {
+        match self {
+            Self::None => 1,
+            Self::CropFlip => PADDING as usize + 1,
+        }
+    }
+}
+
 /// Crops each image at its own place after reflect padding, and flips half of them.
 ///
 /// # Shapes
