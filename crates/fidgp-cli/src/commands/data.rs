@@ -8,6 +8,13 @@ use super::Outcome;
 use crate::args::{Data, DataAction};
 use crate::progress::PictureBar;
 
+/// What is trained on beside the catalogue.
+const OWN: &str = "
+Your own images, in any folder (data.path):
+  arrays   {train,test}.safetensors with images and labels, or {train,test}/{images,labels}.npy (data.set = \"arrays\")
+  folder   train/<class>/*.jpg, val/<class>/*.jpg; .png and .webp too (data.set = \"folder\")
+";
+
 pub fn run(arguments: &Data) -> Outcome {
     match &arguments.action {
         None => super::print(&catalogue_text())?,
@@ -34,5 +41,5 @@ fn catalogue_text() -> String {
     };
     let head =
         "Data sets fidgp reads. Nothing is downloaded: put them under $FIDGP_DATA (or ./data) as shown.\n".to_owned();
-    catalogue::ENTRIES.iter().map(entry).fold(head, |text, entry| text + &entry)
+    catalogue::ENTRIES.iter().map(entry).fold(head, |text, entry| text + &entry) + OWN
 }

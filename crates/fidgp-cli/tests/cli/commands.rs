@@ -54,7 +54,7 @@ fn a_file_that_is_no_golden_file_is_refused() {
 #[test]
 fn data_lists_what_can_be_read_and_where_it_goes() {
     let said = Place::new().fidgp(&["data"]).ends(0);
-    for name in ["cifar10", "svhn", "uci"] {
+    for name in ["cifar10", "svhn", "uci", "data.set = \"arrays\""] {
         assert!(said.out.to_lowercase().contains(name), "{name}: {}", said.out);
     }
     assert!(said.out.contains("FIDGP_DATA"));
