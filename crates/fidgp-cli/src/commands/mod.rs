@@ -107,7 +107,7 @@ fn print_metrics(results: &Results) -> Result<(), LabError> {
         let error = results.splits.as_ref().and_then(|splits| splits.standard_error.get(name).copied().flatten());
         let error = error.map_or(String::new(), |error| format!(" ± {error:.4}"));
         let notes = results.metric_notes.get(name).into_iter().flatten();
-        let notes = notes.map(|(what, value)| format!("  ({what} {value})")).collect::<String>();
+        let notes = notes.map(|(what, value)| format!("  ({what} {value})")).collect::<Vec<_>>().concat();
         format!("{name:width$}  {value}{error}{notes}\n")
     };
     print(&results.metrics.iter().map(line).collect::<String>())
