@@ -113,70 +113,57 @@ impl Scorer {
     /// # Errors
     /// When the observations do not fit what was fitted, or a score is NaN.
     pub fn score(&self, seen: &Observed) -> Result<Columns> {
-        let mut columns = Columns::new();
-        let mut add = |name: &str, score: &Tensor| -> Result<()> {
-            let values = Vec::<f64>::try_from(score.to_device(Device::Cpu).to_kind(Kind::Double))?;
-            if values.iter().any(|value| value.is_nan()) {
-                let why = "is NaN for an image: find out where the network diverges before ranking anything by it";
-                return Err(LabError::config(format!("score {name}"), why));
-            }
-            columns.insert(name.to_owned(), values);
-            Ok(())
-        };
-        let logits = &seen.logits;
-        add("msp", &msp(logits))?;
-        add("max-logit", &max_logit(logits))?;
-        add("energy", &energy(logits))?;
-        add("entropy", &entropy(logits))?;
-        add("gen", &generalised_entropy(logits))?;
-        if let Some(perturbed) = &seen.perturbed {
-            add("odin", &odin(perturbed))?;
-        }
-        if let Some((total, epistemic)) = &seen.draws {
-            add("total-entropy", total)?;
-            add("mutual-information", epistemic)?;
-        }
-        if let Some(density) = &seen.log_density {
-            add("ddu", &-density)?;
-        }
+        let mut scores = of_outputs(seen);
         if let Some(features) = &seen.features {
-            add("gradnorm", &grad_norm(features, logits))?;
-            if let Some(head) = &self.head {
-                add("react", &react(features, head, self.clip))?;
-                add("scale", &scale(features, head))?;
-                add("ash", &ash(features, head))?;
-            }
-            if let Some(fitted) = &self.mahalanobis {
-                add("mahalanobis", &fitted.score(features)?)?;
-                add("relative-mahalanobis", &fitted.relative(features)?)?;
-            }
-            if let Some(fitted) = &self.neighbours {
-                add("knn", &fitted.score(features)?)?;
-            }
-            if let Some(fitted) = &self.gaussians {
-                add("ddu", &-fitted.score(features)?)?;
-            }
-            if let Some(fitted) = &self.vim {
-                add("vim", &fitted.score(features, logits)?)?;
-            }
+            scores.extend(self.of_features(features, &seen.logits)?);
         }
-        for (layer, share) in &seen.unexplained {
-            add(&format!("variance/{layer}"), share)?;
+        scores.extend(self.of_layers(seen)?);
+        scores.into_iter().map(|(name, score)| Ok((name.clone(), numbers(&name, &score)?))).collect()
+    }
+
+    /// Scores of the last features.
+    fn of_features(&self, features: &Tensor, logits: &Tensor) -> Result<Vec<(String, Tensor)>> {
+        let mut scores = vec![("gradnorm", grad_norm(features, logits))];
+        if let Some(head) = &self.head {
+            scores.extend([
+                ("react", react(features, head, self.clip)),
+                ("scale", scale(features, head)),
+                ("ash", ash(features, head)),
+            ]);
         }
+        if let Some(fitted) = &self.mahalanobis {
+            scores.push(("mahalanobis", fitted.score(features)?));
+            scores.push(("relative-mahalanobis", fitted.relative(features)?));
+        }
+        if let Some(fitted) = &self.neighbours {
+            scores.push(("knn", fitted.score(features)?));
+        }
+        if let Some(fitted) = &self.gaussians {
+            scores.push(("ddu", -fitted.score(features)?));
+        }
+        if let Some(fitted) = &self.vim {
+            scores.push(("vim", fitted.score(features, logits)?));
+        }
+        Ok(named(scores))
+    }
+
+    /// Scores of single layers, and the released one, which is a mean over them.
+    fn of_layers(&self, seen: &Observed) -> Result<Vec<(String, Tensor)>> {
+        let variance = seen.unexplained.iter();
+        let mut scores: Vec<_> =
+            variance.map(|(layer, share)| (format!("variance/{layer}"), share.shallow_clone())).collect();
         for ((layer, q), leading) in seen.rows.iter().zip(&self.leading) {
-            add(&format!("residual/{layer}"), &leading.score(q)?)?;
+            scores.push((format!("residual/{layer}"), leading.score(q)?));
         }
         for ((layer, principal), (_, x)) in self.principal.iter().zip(&seen.pooled) {
             let energies = principal.energies(x)?;
             for (family, part) in SUBSPACE_RANKS {
-                add(&format!("{family}/{layer}"), &principal.outside(&energies, part))?;
+                scores.push((format!("{family}/{layer}"), principal.outside(&energies, part)));
             }
-            add(&format!("{LEVERAGE}/{layer}"), &principal.leverage(&energies))?;
+            scores.push((format!("{LEVERAGE}/{layer}"), principal.leverage(&energies)));
         }
-        if let Some(score) = self.compat_score(seen)? {
-            add("compat-residual", &score)?;
-        }
-        Ok(columns)
+        scores.extend(self.compat_score(seen)?.map(|score| ("compat-residual".to_owned(), score)));
+        Ok(scores)
     }
 
     /// The mean over layers of `‖(I − P)f‖`, as the paper has it, with the one U.
@@ -188,6 +175,39 @@ impl Scorer {
         }
         Ok(sum.map(|sum| sum / self.compat.len() as f64))
     }
+}
+
+/// Scores of the outputs alone, those of draws and a network's own density among them.
+fn of_outputs(seen: &Observed) -> Vec<(String, Tensor)> {
+    let logits = &seen.logits;
+    let mut scores = vec![
+        ("msp", msp(logits)),
+        ("max-logit", max_logit(logits)),
+        ("energy", energy(logits)),
+        ("entropy", entropy(logits)),
+        ("gen", generalised_entropy(logits)),
+    ];
+    scores.extend(seen.perturbed.as_ref().map(|perturbed| ("odin", odin(perturbed))));
+    if let Some((total, epistemic)) = &seen.draws {
+        scores.push(("total-entropy", total.shallow_clone()));
+        scores.push(("mutual-information", epistemic.shallow_clone()));
+    }
+    scores.extend(seen.log_density.as_ref().map(|density| ("ddu", -density)));
+    named(scores)
+}
+
+fn named(scores: Vec<(&str, Tensor)>) -> Vec<(String, Tensor)> {
+    scores.into_iter().map(|(name, score)| (name.to_owned(), score)).collect()
+}
+
+/// A score as numbers, none of them NaN.
+fn numbers(name: &str, score: &Tensor) -> Result<Vec<f64>> {
+    let values = Vec::<f64>::try_from(score.to_device(Device::Cpu).to_kind(Kind::Double))?;
+    if values.iter().any(|value| value.is_nan()) {
+        let why = "is NaN for an image: find out where the network diverges before ranking anything by it";
+        return Err(LabError::config(format!("score {name}"), why));
+    }
+    Ok(values)
 }
 
 /// Covariances of few images in many dimensions need jitter, one class like the other: that is no news for a user.
