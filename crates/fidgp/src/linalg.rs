@@ -290,17 +290,16 @@ mod tests {
     /// The calls that CUDA makes, here on a CPU: the same factors, inverses and gradients.
     #[test]
     fn one_call_for_all_is_the_same_as_one_for_each() {
-        let sizes = [(3, 1), (2, 2), (3, 2), (5, 1)];
+        let sizes = [(3, 1), (2, 2), (3, 2), (5, 1), (4, 0)]; // none: a matrix without a leading axis
         let computed = |batching: Batching| {
             let leaf = |(place, &(n, count)): (usize, &(i64, u64))| {
-                let matrices: Vec<_> = (0..count).map(|i| spd(n, 10 * place as u64 + i)).collect();
-                Tensor::stack(&matrices, 0).set_requires_grad(true)
+                let matrices: Vec<_> = (0..count.max(1)).map(|i| spd(n, 10 * place as u64 + i)).collect();
+                let stack = if count == 0 { matrices[0].shallow_clone() } else { Tensor::stack(&matrices, 0) };
+                stack.set_requires_grad(true)
             };
             let leaves: Vec<_> = sizes.iter().enumerate().map(leaf).collect();
-            let named = |leaf: &Tensor| Named {
-                names: vec!["m".to_owned(); leaf.size()[0] as usize],
-                values: leaf.shallow_clone(),
-            };
+            let named =
+                |leaf: &Tensor| Named { names: vec!["m".to_owned(); each(leaf).len()], values: leaf.shallow_clone() };
             let stacks: Vec<_> = leaves.iter().map(named).collect();
             let lower = cholesky_batched(batching, &stacks, Jitter::FIDGP, Check::Now).unwrap();
             let inverse = inverse_lower_batched(batching, &lower.iter().collect::<Vec<_>>()).unwrap();
