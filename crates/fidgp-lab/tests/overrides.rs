@@ -45,6 +45,20 @@ fn a_number_is_an_entry_of_a_list() {
     assert!(with(&["train.groups.0.rate.more=1"]).unwrap_err().contains("`rate` is a value, not a section"));
 }
 
+/// Naming the method that the file has changes nothing; naming another leaves what belongs to the first.
+#[test]
+fn the_method_of_the_file_keeps_its_settings() {
+    let diagonal = "inducing.posterior={family=\"flow\",flow={kind=\"diagonal\"}}";
+    let text = toml::to_string(&with(&[diagonal]).unwrap()).unwrap();
+    let again = |method: &str| parse(&text, &[format!("method={method}").parse().unwrap()]).unwrap();
+    assert_eq!(again("fidgp"), with(&[diagonal]).unwrap());
+    assert_eq!(again("ffgu"), with(&["method=ffgu"]).unwrap());
+    let mean_field =
+        parse(&text, &["method=mean-field".parse().unwrap(), "baseline.max_sd=0.3".parse().unwrap()]).unwrap();
+    let text = toml::to_string(&mean_field).unwrap();
+    assert_eq!(parse(&text, &["method=mean-field".parse().unwrap()]).unwrap(), mean_field);
+}
+
 #[test]
 fn inducing_sizes_that_cannot_be_are_refused_before_anything_is_built() {
     for size in ["-3", "0", "99999999999"] {

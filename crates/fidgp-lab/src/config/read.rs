@@ -62,7 +62,7 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     let mut table: Table =
         text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", error.to_string().trim().to_owned()))?;
     let (method, others): (Vec<_>, Vec<_>) = overrides.iter().partition(|change| change.key == "method");
-    if let Some(change) = method.last() {
+    if let Some(change) = method.last().filter(|change| table.get("method") != Some(&change.value)) {
         leave_method(&mut table, change.value.as_str().and_then(Method::named));
     }
     for change in method.iter().chain(&others) {
