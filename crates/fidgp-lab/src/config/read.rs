@@ -154,6 +154,19 @@ fn leave_method(table: &mut Table, next: Option<Method>) {
     }
 }
 
+/// Takes out what only inducing weights have: their section, and groups of their parameters.
+fn leave_inducing(table: &mut Table) {
+    const PARAMETERS: [&str; 7] = ["z_row", "z_col", "_d_row", "_d_col", "inducing_mean", "_inducing_sd", "_lamda"];
+    table.remove("inducing");
+    let train = table.get_mut("train").and_then(Value::as_table_mut);
+    let Some(groups) = train.and_then(|train| train.get_mut("groups")).and_then(Value::as_array_mut) else { return };
+    let of_inducing =
+        |pattern: &Value| pattern.as_str().is_some_and(|text| PARAMETERS.iter().any(|own| text.ends_with(own)));
+    groups.retain(|group| {
+        !group.get("parameters").and_then(Value::as_array).is_some_and(|all| all.iter().all(of_inducing))
+    });
+}
+
 /// Adds what the method says about other sections, where nothing is said: FFG-U is the diagonal family, a baseline has
 /// its section and its usual step or draws. With `--set method=…` a config of one method serves the others.
 fn fit_to_method(table: &mut Table, overridden: bool) {
@@ -163,7 +176,7 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
     let sharpness = if of_data("name") == Some("cifar100") { CIFAR100_SHARPNESS } else { USUAL_SHARPNESS };
     if let Some(method) = Method::named(&method) {
         if overridden && !method.is_inducing() {
-            table.remove("inducing");
+            leave_inducing(table);
         }
         let usual = |section: &str, key: &str, value: Value| (section.to_owned(), key.to_owned(), value);
         let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
