@@ -1,7 +1,7 @@
 """FiD-GP beside the methods it is compared with on CIFAR-100: results, published levels, costs; scripts/readme prints them."""
 import statistics
 
-from speed_page import read
+from pages.records import read, spread
 
 PAPER_CIFAR = {"deterministic": "75.61 / 0.93 / 4.31", "batch-ensemble": "76.01 / 0.99 / 3.26", "ffgu": "74.81 / 0.99 / 4.31", "f-sgvb-lrt": "70.10 / 1.12 / 3.62", "fidgp-four": "76.27 / 1.08 / 3.69", "fidgp-all": "76.11 / 0.92 / 3.60"}
 METHODS = [
@@ -39,15 +39,6 @@ PUBLISHED = [
     ("sngp", "ResNet-18, CIFAR-10", (95.09, 0.161, 0.6), (95.30, 0.193, 2.9), NOTES),
     ("ffgu", "ResNet-18", (75.69, None, 5.20), (72.68, None, 19.41), RITTER),
 ]
-
-
-def spread(runs, metric, factor, digits):
-    values = [run["metrics"][metric] * factor for run in runs]
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return f"{mean:.{digits}f}"
-    deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 def cifar_cells(pattern):
@@ -152,4 +143,3 @@ def complexity():
             rows.append(f"| {row['method']} | " + " | ".join(cells) + " |")
     said = "`fidgp complexity` prints this for growing d and M, and draws it. Errors of the paper's storage column are mended: BatchEnsemble counted as K whole weights; `2·M_in·M_out`, the parameters of q(U), left out; K draws of U counted as stored."
     return [*rows, "", said, "", "![Milliseconds of a prediction against the width of a layer, for each method, measured beside formula](complexity.svg)"]
-

@@ -1,13 +1,7 @@
 """The page docs/speed.md and the table of ratios, from the files under results/bench; scripts/readme writes them."""
-import json
 import statistics
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def read(pattern):
-    return [json.loads(path.read_text()) for path in sorted(ROOT.glob(f"results/{pattern}"))]
+from pages.records import read
 
 
 def bench(only="*"):
@@ -77,7 +71,7 @@ WHAT = {"train": "train step", "predict": "predict, K = 8, new draws", "kept": "
 
 def timed(file, subject, what):
     """The median of one subject, and where it was measured."""
-    run = json.loads((ROOT / f"results/bench/{file}.json").read_text())
+    run = read(f"bench/{file}.json")[0]
     subject = subject or next(iter(run["samples"]))
     network = "FCN-ResNet50, " if file.startswith("fcn") else ""
     place = f"{network}{run['hardware']['gpu'] or 'CPU, ' + str(run['hardware']['cores']) + ' cores'}, batch {run['batch']}"
