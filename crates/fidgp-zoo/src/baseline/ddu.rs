@@ -2,15 +2,15 @@
 //! density of a feature is its score.
 
 use fidgp::layer::{Apply, CustomWeight, DenseWeight, Moment, Pass, Shown};
-use fidgp::linalg::{self, Check, Jitter, Named};
+use fidgp::linalg;
 use tch::nn::Path;
 use tch::{Device, Kind, Tensor};
 
 use super::{expect_shape, linear_sizes, matrix};
 use crate::{Error, Result};
 
-/// No jitter at first, then the smallest power of ten (times rounding) that lets every class be factorised.
-const JITTER: Jitter = Jitter { relative: 0.0, escalations: 16 };
+/// Powers of ten, times rounding, that are tried as jitter.
+const ESCALATIONS: i32 = 16;
 
 /// Rows whose density is computed at once: memory is rows × classes × features.
 const ROWS_AT_ONCE: i64 = 200;
@@ -34,7 +34,8 @@ impl ClassGaussians {
     /// features `[N, n]`; one label for each row, classes counted from 0
     ///
     /// # Errors
-    /// When there is not one label for each row, a class has a single row, or its covariance is not finite.
+    /// When there is not one label for each row, a class has a single row, or a covariance is not finite or resists every
+    /// jitter.
     pub fn fit(features: &Tensor, labels: &[i64]) -> Result<Self> {
         let (rows, _) = matrix("features", features)?;
         expect_shape("labels", &Tensor::from_slice(labels), &[rows])?;
@@ -44,13 +45,12 @@ impl ClassGaussians {
         let classes = present(labels);
         let members = classes.iter().map(|&k| class_rows(features, labels, k)).collect::<Result<Vec<_>>>()?;
         let means: Vec<Tensor> = members.iter().map(|rows| rows.mean_dim(0, false, rows.kind())).collect();
-        let covariances = members.iter().zip(&means).zip(&classes).map(|((rows, mean), k)| {
+        let covariances = members.iter().zip(&means).map(|(rows, mean)| {
             let centred = rows - mean;
-            let value = centred.mt().matmul(&centred) / (rows.size()[0] - 1) as f64;
-            Named::one(format!("ddu.class {k}"), &value)
+            centred.mt().matmul(&centred) / (rows.size()[0] - 1) as f64
         });
-        let lower = linalg::cholesky(&covariances.collect::<Vec<_>>(), JITTER, Check::Now)?;
-        Ok(Self { means: Tensor::stack(&means, 0), lower: Tensor::stack(&lower, 0) })
+        let lower = roots(&Tensor::stack(&covariances.collect::<Vec<_>>(), 0), &classes)?;
+        Ok(Self { means: Tensor::stack(&means, 0), lower })
     }
 
     /// `ln N(x; μ_k, Σ_k)`.
@@ -159,6 +159,37 @@ impl CustomWeight for DduHead {
     }
 }
 
+/// chol(Σ_k + ε I), with the smallest ε that lets every class be factorised: none, or a power of ten times rounding times the
+/// mean variance. One for all classes: with fewer rows than features, distances along the directions a class does not have are
+/// divided by ε, and a class with a larger one would seem nearer than the others. `[K, n, n]`
+fn roots(covariances: &Tensor, classes: &[i64]) -> Result<Tensor> {
+    linalg::check_finite("ddu: covariances of the features", covariances, "Lower the learning rate or clip gradients")?;
+    let width = covariances.size()[2];
+    let unit = covariances.diagonal(0, -2, -1).mean(Kind::Double).double_value(&[]).max(f64::MIN_POSITIVE);
+    let eye = Tensor::eye(width, (covariances.kind(), covariances.device()));
+    let mut tried = Vec::new();
+    let mut resisting = (0, 0);
+    for power in 0..=ESCALATIONS {
+        let relative = if power == 0 { 0.0 } else { f64::EPSILON * 10f64.powi(power) };
+        let (lower, info) = (covariances + &eye * (relative * unit)).f_linalg_cholesky_ex(false, false)?;
+        let minors = Vec::<i64>::try_from(info.to_kind(Kind::Int64))?;
+        tried.push(relative);
+        let Some(class) = minors.iter().position(|minor| *minor != 0) else {
+            if power > 0 {
+                tracing::warn!(
+                    jitter = relative,
+                    "ddu: the covariances of the classes needed jitter, fewer rows than features?"
+                );
+            }
+            return Ok(lower);
+        };
+        resisting = (class, minors[class]);
+    }
+    let (class, minor) = resisting;
+    let (layer, condition) = (format!("ddu.class {}", classes[class]), f64::INFINITY);
+    Err(Error::Method(fidgp::Error::Cholesky { layer, minor, size: width, tried, condition }))
+}
+
 /// The classes that have rows, in order.
 fn present(labels: &[i64]) -> Vec<i64> {
     let mut classes = labels.to_vec();
@@ -211,6 +242,24 @@ mod tests {
         let fitted = ClassGaussians::fit(&flat, &labels()).unwrap();
         let score = |x: &Tensor| fitted.score(x).unwrap().min().double_value(&[]);
         assert!(score(&(flat.narrow(0, 0, 2) + 50.0)) < score(&flat));
+    }
+
+    #[test]
+    fn all_classes_have_the_jitter_that_the_worst_needs() {
+        // class 1 lacks a direction and needs jitter, class 0 does not
+        let flat = Tensor::from_slice(&[1.0, 1.0, 0.0]) * Tensor::ones([40, 1], (Kind::Double, Device::Cpu));
+        let mask = Tensor::from_slice(&labels()).to_kind(Kind::Double).unsqueeze(1);
+        let features = features() * (&flat * &mask + (1.0 - &mask));
+        let fitted = ClassGaussians::fit(&features, &labels()).unwrap();
+        let jitter = |class: i64| {
+            let rows = class_rows(&features, &labels(), class).unwrap();
+            let lower = fitted.lower.select(0, class);
+            let added = lower.matmul(&lower.tr()) - rows.mt().cov(1, None::<Tensor>, None::<Tensor>);
+            added.diagonal(0, 0, 1).select(0, 2).double_value(&[])
+        };
+        let (plain, flat) = (jitter(0), jitter(1));
+        assert!(flat > 1e-16 && flat < 1e-10, "{flat:e}");
+        assert!((plain - flat).abs() < 1e-15, "{plain:e} {flat:e}"); // the rounding of a variance near 1
     }
 
     #[test]
