@@ -18,11 +18,18 @@ pub struct Cursor<'a> {
     file: &'a Path,
     bytes: &'a [u8],
     at: usize,
+    /// Where in the file the bytes begin.
+    base: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub fn new(file: &'a Path, bytes: &'a [u8]) -> Self {
-        Self { file, bytes, at: 0 }
+        Self { file, bytes, at: 0, base: 0 }
+    }
+
+    /// A cursor over bytes that stand at `base` of the file.
+    pub fn within(file: &'a Path, bytes: &'a [u8], base: usize) -> Self {
+        Self { base, ..Self::new(file, bytes) }
     }
 
     /// The offset of the next byte.
@@ -39,7 +46,7 @@ impl<'a> Cursor<'a> {
         let rest = &self.bytes[self.at..];
         if count > rest.len() {
             let problem = format!("the file ends inside {what}: {count} bytes wanted, {} there", rest.len());
-            return Err(Error::byte(self.file, self.at, problem, FETCH_AGAIN));
+            return Err(self.fault(self.at, problem, FETCH_AGAIN));
         }
         self.at += count;
         Ok(&rest[..count])
@@ -86,9 +93,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A fault at byte `at`.
+    /// A fault at byte `at` of these bytes.
     pub fn fault(&self, at: usize, problem: impl Into<String>, advice: &'static str) -> Error {
-        Error::byte(self.file, at, problem, advice)
+        Error::byte(self.file, self.base + at, problem, advice)
     }
 }
 

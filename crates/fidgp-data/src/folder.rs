@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use crate::digest::sha256;
 use crate::{Error, Images, Picture, Result, listing};
 
 const EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
@@ -77,6 +78,12 @@ impl ImageFolder {
         let mut counts = vec![0; self.class_names.len()];
         self.labels.iter().for_each(|&label| counts[label as usize] += 1);
         counts
+    }
+
+    /// The SHA-256 of the pictures' places below the root, in order: classes and names, not contents.
+    pub fn fingerprint(&self) -> String {
+        let below = |file: &PathBuf| file.strip_prefix(&self.root).unwrap_or(file).display().to_string() + "\n";
+        sha256(self.files.iter().map(below).collect::<String>().as_bytes())
     }
 
     /// The rows named, in the order named; classes stay as they are.

@@ -159,6 +159,12 @@ impl Images {
     pub fn sha256(&self) -> String {
         sha256(&self.pixels)
     }
+
+    /// The same of pixels and labels.
+    pub fn fingerprint(&self) -> String {
+        let labels = self.labels.iter().flat_map(|label| label.to_le_bytes());
+        sha256(&self.sha256().into_bytes().into_iter().chain(labels).collect::<Vec<_>>())
+    }
 }
 
 /// `class 0`, `class 1`, … for classes whose names are not known.

@@ -107,7 +107,11 @@ pub fn idx(path: &Path) -> Found {
     }
     let is_there = |part| idx_format::part_files(&folder, part).is_ok();
     let parts = parts_there(is_there, |part| idx_format::folder("idx", &folder, part))?;
-    summary(path, "idx (MNIST and its kin)", parts, &files, vec![])
+    let alone = |file: &PathBuf| !files.contains(file);
+    let alone = listing::files(&folder, wanted)?.into_iter().filter(alone);
+    let note =
+        |file: PathBuf| format!("{} is of no part that is whole: images and labels go together", listing::name(&file));
+    summary(path, "idx (MNIST and its kin)", parts, &files, alone.map(note).collect())
 }
 
 /// One set, or a folder of sets.
@@ -158,7 +162,15 @@ fn arrays_in_parts(path: &Path) -> Found {
         let both = array_folder::both(path, 0)?;
         PARTS.iter().zip(&both).map(|(part, images)| PartSummary::of_images(part.name(), images)).collect()
     };
-    summary(path, "arrays in two parts", parts, &files.concat(), vec![])
+    let odd = |part: &PartSummary| matches!(part.row_shape[..], [c, h, w] if !(c == 1 || c == 3) || h != w);
+    let note = |part: &PartSummary| {
+        format!(
+            "`{}`: {:?} is not what trainings take, [1 or 3 channels, side, side]; channels come first",
+            part.name, part.row_shape
+        )
+    };
+    let notes = parts.iter().filter(|part| odd(part)).map(note).collect();
+    summary(path, "arrays in two parts", parts, &files.concat(), notes)
 }
 
 /// The images or the table among arrays, found by name.

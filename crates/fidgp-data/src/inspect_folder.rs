@@ -34,9 +34,16 @@ pub fn image_folder(path: &Path, watch: Watch) -> Result<Option<Summary>> {
     }
 }
 
+/// Names of parts.
+const PARTS: [&str; 3] = ["train", "val", "test"];
+
 /// The folders that hold class folders: the path itself, or its parts.
 fn roots(path: &Path) -> Result<Vec<PathBuf>> {
     let holds_classes = |f: &Path| listing::folders(f).is_ok_and(|classes| classes.iter().any(|c| has_pictures(c)));
+    let parts = PARTS.map(|part| path.join(part));
+    if parts.iter().any(|part| holds_classes(part)) {
+        return Ok(parts.into_iter().filter(|part| part.is_dir()).collect()); // whatever else lies beside them
+    }
     match path.is_dir() {
         true if holds_classes(path) => Ok(vec![path.to_owned()]),
         true => Ok(listing::folders(path)?.into_iter().filter(|folder| holds_classes(folder)).collect()),

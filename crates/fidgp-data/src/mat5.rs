@@ -17,6 +17,8 @@ use crate::{
 };
 
 const HEADER: usize = 128;
+/// Type and size in front of an element that is not small.
+const TAG: usize = 8;
 const MATRIX: u32 = 14;
 const COMPRESSED: u32 = 15;
 
@@ -65,7 +67,7 @@ fn top_element(file: &Path, cursor: &mut Cursor) -> Result<Option<Variable>> {
     let start = cursor.at();
     let (kind, data) = element(cursor)?;
     match kind {
-        MATRIX => matrix(&mut Cursor::new(file, data)),
+        MATRIX => matrix(&mut Cursor::within(file, data, start + TAG)),
         COMPRESSED => {
             let inflated = inflate(file, start, data)?;
             let mut inner = Cursor::new(file, &inflated);

@@ -26,6 +26,9 @@ pub fn read(file: &Path) -> Result<Images> {
         let problem = format!("`X` has size {:?}, not uint8 [height, width, 3, N]", x.dims);
         return Err(Error::file(file, problem, ADVICE));
     };
+    if *count == 0 {
+        return Err(Error::file(file, "holds no images", ADVICE));
+    }
     let labels = labels(file, variable(file, &variables, "y")?, *count)?;
     let pixels = planar(values, *height, *width);
     let part = listing::name(file);

@@ -96,6 +96,41 @@ fn a_file_that_ends_early_or_late_is_told_where() {
 }
 
 #[test]
+fn a_picture_that_lies_beside_the_classes_hides_no_part() {
+    let root = tempfile::tempdir().unwrap();
+    for part in ["train", "val"] {
+        add_class(root.path(), part, "cat", 2);
+        add_class(root.path(), part, "dog", 1);
+    }
+    fs::copy(fixture("pictures/cat/b.png"), root.path().join("train/stray.png")).unwrap();
+    let found = detect(root.path()).unwrap();
+    assert_eq!(
+        found.parts.iter().map(|part| (part.name.as_str(), part.rows)).collect::<Vec<_>>(),
+        [("train", 3), ("val", 3)]
+    );
+}
+
+/// The type of a variable's values, in a matrix that is not compressed, is named with its place in the file.
+#[test]
+fn a_fault_inside_a_matrix_is_told_its_byte_of_the_file() {
+    let bytes = fs::read(fixture("svhn/train_32x32.mat")).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    assert_eq!(word(128), 14, "the first element is a matrix");
+    // tag, flags, dimensions and name, each with its own tag and filled up to 8 bytes
+    let step = |at: usize| if word(at) >> 16 != 0 { 8 } else { 8 + (word(at + 4) as usize).next_multiple_of(8) };
+    let flags = 136;
+    let dimensions = flags + step(flags);
+    let name = dimensions + step(dimensions);
+    let values = name + step(name);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("train_32x32.mat");
+    let mut damaged = bytes.clone();
+    damaged[values] = 99;
+    fs::write(&file, damaged).unwrap();
+    assert!(refusal(&file).contains(&format!("byte {values}:")), "{values} {}", refusal(&file));
+}
+
+#[test]
 fn arrays_without_rows_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 3, 8, 8), }\n";
