@@ -317,7 +317,7 @@ pub struct Compare {
     /// Change a value of every config: dotted.key=value (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
-    /// Runs of each config, with seeds that count up from its own
+    /// Runs of each config, all under the same seeds, which count up from that of the first
     #[arg(long, default_value = "3")]
     pub seeds: NonZero<u64>,
     /// Folder for the runs and the report
@@ -340,6 +340,9 @@ pub struct Compare {
     /// Most images of a set for --ood
     #[arg(long, requires = "ood")]
     pub ood_limit: Option<NonZero<usize>>,
+    /// Measure every classification once more with a temperature fitted on its validation examples
+    #[arg(long)]
+    pub temperature: bool,
     /// As JSON
     #[arg(long)]
     pub json: bool,

@@ -47,15 +47,24 @@ pub struct Temperature {
 /// Fits a temperature to the trained network of a run and writes it into the run folder.
 ///
 /// # Errors
-/// When the run is no classification, has no validation examples or no checkpoint, or the disk fails.
+/// As [`fit`], and when the disk fails.
 pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Result<Temperature> {
+    let found = fit(config, run, data, device)?;
+    let path = run.join(TEMPERATURE_FILE);
+    let text = serde_json::to_string_pretty(&found).map_err(|error| LabError::file(&path, &error))?;
+    write_atomically(&path, (text + "\n").as_bytes())?;
+    Ok(found)
+}
+
+/// Fits a temperature to the trained network of a run.
+///
+/// # Errors
+/// When the run is no classification, or has no validation examples or no checkpoint.
+pub fn fit(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Result<Temperature> {
     config.check()?;
     check(config)?;
     let sets = Sets::read(config, data)?;
-    let Some(validation) = &sets.validation else {
-        let why = "= 0: a temperature is fitted on validation examples, never on those of training or test";
-        return Err(LabError::config("data.validation_fraction", why));
-    };
+    let Some(validation) = &sets.validation else { return Err(no_validation()) };
     let mut model = Model::init(config, &sets.train.signature(config)?, device)?;
     let path = chosen_checkpoint(config, run);
     let saved = checkpoint::load(&path)?;
@@ -67,7 +76,7 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
     let fitted = temperature::fit(&logits, &labels)?;
     let [(nll_before, ece_before), (nll_after, ece_after)] =
         [quality(&logits, &labels, 1.0)?, quality(&logits, &labels, fitted)?];
-    let found = Temperature {
+    Ok(Temperature {
         temperature: fitted,
         at_edge: temperature::at_edge(fitted),
         examples: labels.size()[0] as usize,
@@ -76,17 +85,21 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
         nll_after,
         ece_before,
         ece_after,
-    };
-    let path = run.join(TEMPERATURE_FILE);
-    let text = serde_json::to_string_pretty(&found).map_err(|error| LabError::file(&path, &error))?;
-    write_atomically(&path, (text + "\n").as_bytes())?;
-    Ok(found)
+    })
 }
 
-/// Refuses what is no classification of images.
-fn check(config: &RunConfig) -> Result<()> {
+fn no_validation() -> LabError {
+    let why = "= 0: a temperature is fitted on validation examples, never on those of training or test";
+    LabError::config("data.validation_fraction", why)
+}
+
+/// Refuses what is no classification of images, or has no validation part.
+pub(crate) fn check(config: &RunConfig) -> Result<()> {
     let what = match &config.data {
-        DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => return Ok(()),
+        DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => {
+            let has_some = config.data.validation_fraction().is_some_and(|fraction| fraction > 0.0);
+            return if has_some { Ok(()) } else { Err(no_validation()) };
+        }
         DataConfig::Segmentation(_) => "a segmentation",
         DataConfig::Synthetic1d { .. } | DataConfig::Uci { .. } => "a regression",
     };

@@ -70,6 +70,16 @@ pub enum LabError {
         /// What failed.
         error: Box<LabError>,
     },
+    /// A run of a comparison failed.
+    #[error("{name}, seed {seed}: {error}")]
+    Contender {
+        /// Its config.
+        name: String,
+        /// Its seed.
+        seed: u64,
+        /// What failed.
+        error: Box<LabError>,
+    },
     /// The user stopped the run.
     #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: {command}")]
     Interrupted {
@@ -154,6 +164,17 @@ impl LabError {
         }
     }
 
+    /// Whether one run failed by itself, so that others beside it need not: it diverged, or its numbers do not suit its method.
+    pub fn is_of_one_run(&self) -> bool {
+        match self {
+            Self::Split { error, .. } => error.is_of_one_run(),
+            Self::Diverged { .. }
+            | Self::Method(fidgp::Error::Setting { .. })
+            | Self::Zoo(fidgp_zoo::Error::Method(_)) => true,
+            error => error.is_divergence(),
+        }
+    }
+
     /// Whether this is what a network that has diverged makes of a computation.
     pub fn is_divergence(&self) -> bool {
         use fidgp::Error::{Cholesky, NonFinite};
@@ -165,7 +186,7 @@ impl LabError {
         use fidgp_zoo::Error as Zoo;
         match self {
             Self::Config { .. } | Self::ConfigFile { .. } => true,
-            Self::Split { error, .. } => error.is_misuse(),
+            Self::Split { error, .. } | Self::Contender { error, .. } => error.is_misuse(),
             Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),
             Self::Zoo(error) => !matches!(error, Zoo::File { .. } | Zoo::Torch(_)),
             _ => false,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use fidgp_lab::compare::{self, Comparison, Plan, Spread, verdict};
+use fidgp_lab::compare::{self, Comparison, Plan, Spread, TEMPERED, verdict};
 use fidgp_lab::config::{self, DataConfig, Override, RunConfig};
 use fidgp_lab::report::format;
 use fidgp_lab::train::Watch;
@@ -34,6 +34,7 @@ pub fn run(arguments: &Compare) -> Outcome {
         parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
         ood: arguments.ood.clone(),
         ood_limit: arguments.ood_limit.map(std::num::NonZero::get),
+        temperature: arguments.temperature,
         stop: super::stop_on_interrupt(),
         command: Some(command_line()),
     };
@@ -54,7 +55,10 @@ pub fn run(arguments: &Compare) -> Outcome {
         super::print(&table(&comparison))?;
     }
     eprintln!("\nreport: {}", comparison.page.display());
-    Ok(ExitCode::SUCCESS)
+    for failed in &comparison.failed {
+        eprintln!("not compared: {}, seed {}: {}", failed.name, failed.seed, failed.why);
+    }
+    Ok(if comparison.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Every config, or every config with every method.
@@ -94,6 +98,11 @@ fn table(comparison: &Comparison) -> String {
             let _ = write!(text, "  {value:>19}");
         }
         text.push('\n');
+    }
+    for (one, with) in all.iter().filter_map(|one| Some((one, one.tempered.as_ref()?))) {
+        let said = TEMPERED.iter().filter_map(|metric| Some(format!("{metric} {}", shown(with.metrics.get(*metric)?))));
+        let said: Vec<_> = said.collect();
+        let _ = writeln!(text, "{:<width$}  temperature {}: {}", one.name, shown(&with.temperature), said.join(", "));
     }
     for (one, (set, scores)) in all.iter().flat_map(|one| one.ood.iter().map(move |of_set| (one, of_set))) {
         let said = OOD_SHOWN.iter().filter_map(|score| Some((*score, scores.get(*score)?)));

@@ -87,11 +87,63 @@ fn settings_that_differ_are_shown() {
     assert!(page.contains("Settings that differ") && page.contains("train.batch_size"));
 }
 
+/// One config diverges: the others are compared without it, the page and the exit code say so.
+#[test]
+fn a_config_that_fails_keeps_no_other_from_being_compared() {
+    let place = Place::new();
+    let config =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/regression-left.toml")).unwrap();
+    for (name, rate) in [("one", "1e-3"), ("wild", "1e30"), ("other", "2e-3")] {
+        let text = config
+            .replace("regression-left", name)
+            .replace("learning_rate = 0.003", &format!("learning_rate = {rate}"));
+        assert!(name == "one" || text.contains(rate), "{text}");
+        fs::write(place.0.path().join(format!("{name}.toml")), text).unwrap();
+    }
+    let compare = |configs: &[&str]| {
+        let mut words = [&["compare"], configs].concat();
+        words.extend(["--device", "cpu", "--out", "compared", "--seeds", "1", "--set", "method=deterministic"]);
+        words
+            .extend(TINY.iter().filter(|change| !change.starts_with("inducing.")).flat_map(|change| ["--set", change]));
+        place.fidgp(&words)
+    };
+    let said = compare(&["one.toml", "wild.toml", "other.toml"]).ends(1);
+    said.says(&["not compared: wild, seed ", "non-finite loss"]);
+    let document = crate::json(&place.0.path().join("compared/comparison.json"));
+    let names: Vec<_> = document["contenders"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["one", "other"]);
+    assert_eq!(document["failed"][0]["name"], "wild", "{document}");
+    assert_eq!(document["settings"][0]["values"].as_array().unwrap().len(), 2, "of those that are compared");
+    let page = fs::read_to_string(place.0.path().join("compared/report.html")).unwrap();
+    assert!(page.contains("Not compared") && page.contains("wild"));
+    compare(&["wild.toml"]).ends(1).says(&["wild, seed", "Lower the learning rate"]);
+}
+
+/// A key that only one config has is a difference; what only one method has is none.
+#[test]
+fn a_setting_that_only_one_config_has_is_shown() {
+    let place = Place::new();
+    let config =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/regression-left.toml")).unwrap();
+    fs::write(place.0.path().join("one.toml"), config.replace("regression-left", "one")).unwrap();
+    let clipped = config.replace("regression-left", "clipped").replace("[train]", "[train]\nclip_norm = 0.5");
+    fs::write(place.0.path().join("clipped.toml"), clipped).unwrap();
+    let mut words = vec!["compare", "one.toml", "clipped.toml", "--device", "cpu", "--out", "compared", "--seeds", "1"];
+    words.extend(TINY.iter().filter(|change| !change.starts_with("inducing.")).flat_map(|change| ["--set", change]));
+    words.extend(["--methods", "deterministic,mc-dropout"]);
+    place.fidgp(&words).ends(0);
+    let document = crate::json(&place.0.path().join("compared/comparison.json"));
+    let keys: Vec<_> =
+        document["settings"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
+    assert!(keys.contains(&"train.clip_norm") && !keys.iter().any(|key| key.starts_with("baseline.")), "{keys:?}");
+}
+
 #[test]
 fn what_cannot_be_compared_is_said() {
     let place = Place::new();
     compare(&place, &["--methods", "deterministic,deterministic"]).ends(2).says(&["names two configs", "--methods"]);
     compare(&place, &["--methods", "guesswork"]).ends(2).says(&["guesswork", "method"]);
+    compare(&place, &["--methods", "deterministic", "--temperature"]).ends(2).says(&["regression", "temperatures"]);
     compare(&place, &["--methods", "deterministic"]).ends(0);
     compare(&place, &["--methods", "deterministic", "--set", "train.batch_size=25"])
         .ends(2)
@@ -169,6 +221,40 @@ fn a_temperature_at_the_end_of_its_range_is_said_to_be() {
     let said = place.fidgp(&[&["calibrate", "run"][..], &place_of_data].concat()).ends(0);
     assert!(said.out.contains("temperature 20.0000") && said.out.contains("an end of the range"), "{}", said.out);
     assert_eq!(crate::json(&place.path("run/temperature.json"))["at_edge"], true);
+}
+
+/// Each network with the temperature that `fidgp calibrate` would fit; the run itself stays as it was trained.
+#[test]
+fn every_classification_is_measured_with_a_temperature_too() {
+    let place = Place::new();
+    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    let data = crate::fixture("cifar100-small");
+    let at = ["--data", data.to_str().unwrap(), "--device", "cpu"];
+    let compare = |more: &[&str]| {
+        let words =
+            ["compare", "images.toml", "--methods", "deterministic,mc-dropout", "--seeds", "1", "--out", "compared"];
+        place.fidgp(&[&words[..], &at, more].concat())
+    };
+    compare(&["--ood", "nowhere"]).ends(2).says(&["nowhere", "neither a known set nor a folder"]);
+    compare(&["--temperature", "--set", "data.validation_fraction=0.0"]).ends(2).says(&["validation_fraction"]);
+    assert!(!place.path("compared").exists(), "refused before anything is trained");
+    let said = compare(&["--temperature"]).ends(0);
+    let run = "compared/images-mc-dropout/seed-3";
+    assert!(!place.path(run).join("temperature.json").exists());
+    let document = crate::json(&place.path("compared/comparison.json"));
+    let tempered = &document["contenders"][1]["tempered"];
+    let page = fs::read_to_string(place.path("compared/report.html")).unwrap();
+    assert!(page.contains("With a temperature"), "{said:?}");
+    assert_eq!(compare(&["--temperature"]).ends(0).out, said.out);
+
+    let fitted = place.fidgp(&[&["calibrate", run, "--json"][..], &at].concat()).ends(0);
+    let fitted: Value = serde_json::from_str(&fitted.out).unwrap();
+    let measured = place.fidgp(&[&["eval", run, "--json"][..], &at].concat()).ends(0);
+    let measured: Value = serde_json::from_str(&measured.out).unwrap();
+    let same = |a: &Value, b: &Value| (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-5;
+    assert!(same(&tempered["temperature"]["mean"], &fitted["temperature"]), "{tempered} {fitted}");
+    assert!(same(&tempered["metrics"]["cls/NLL"]["mean"], &measured["metrics"]["cls/NLL"]), "{tempered} {measured}");
+    assert!(!same(&tempered["metrics"]["cls/NLL"]["mean"], &document["contenders"][1]["metrics"]["cls/NLL"]["mean"]));
 }
 
 const IMAGES: &str = r#"

@@ -5,12 +5,13 @@ mod ood;
 mod page;
 mod settings;
 mod summary;
+mod tempered;
 
 pub use difference::{Difference, Units};
 pub use ood::Aurocs;
-pub use page::verdict;
+pub use page::{TEMPERED, verdict};
 pub use settings::Differing;
-pub use summary::{Contender, Spread};
+pub use summary::{Contender, OverSeeds, Spread};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 use serde::Serialize;
 use tch::Device;
 
+use crate::calibrate;
 use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::experiment::{self, CONFIG_FILE, Setting};
@@ -46,6 +48,8 @@ pub struct Plan<'a> {
     pub ood: Vec<String>,
     /// Most images of each of them, and of the data's own.
     pub ood_limit: Option<usize>,
+    /// Whether every classification is measured once more with a temperature fitted on its validation examples.
+    pub temperature: bool,
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
     /// The command that was given, for the record.
@@ -67,9 +71,12 @@ pub struct Comparison {
     /// The command that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Every config, in the order given.
+    /// Every config that could be run, in the order given.
     pub contenders: Vec<Contender>,
-    /// Settings that some of them share and have other values of.
+    /// Those that could not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Failed>,
+    /// Settings that they do not agree on.
     pub settings: Vec<Differing>,
     /// Each of them against the first.
     pub differences: Vec<Difference>,
@@ -78,26 +85,55 @@ pub struct Comparison {
     pub page: PathBuf,
 }
 
+/// A config with a run that failed by itself: it diverged, or its data do not suit its method.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Failed {
+    /// Its name.
+    pub name: String,
+    /// The seed of that run.
+    pub seed: u64,
+    /// What happened.
+    pub why: String,
+}
+
 /// One finished run and what it left.
 struct Finished {
     run: Run,
     examples: Option<Examples>,
     ood: Option<ood::OfRun>,
+    tempered: Option<tempered::Tempered>,
 }
 
-/// Runs every config under every seed, unless its folder has the results already, and writes one report.
+/// Runs every config under every seed, unless its folder has the results already, and writes one report. A config that
+/// fails by itself is named in it and keeps no other from being compared.
 ///
 /// # Errors
-/// When two configs share a name or do not share data, a folder holds another run, or a run fails; what is finished is
-/// kept, and the same command goes on.
+/// When two configs share a name or do not share data, a folder holds another run, the disk or the data fail, or no config is
+/// left; what is finished is kept, and the same command goes on.
 pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<Comparison> {
     check(configs, plan)?;
-    let mut finished = Vec::new();
+    let (mut left, mut finished, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     let first = configs.first().map_or(0, |config| config.seed);
     for config in configs {
         let seeds = (0..plan.seeds).map(|offset| first + offset);
         let runs = seeds.map(|seed| one(&RunConfig { seed, ..config.clone() }, plan, watcher));
-        finished.push(runs.collect::<Result<Vec<_>>>()?);
+        match runs.collect::<Result<Vec<_>>>() {
+            Ok(runs) => {
+                left.push(config.clone());
+                finished.push(runs);
+            }
+            Err(LabError::Contender { name, seed, error }) if error.is_of_one_run() => {
+                tracing::error!("{name}, seed {seed}: {error}. The comparison goes on without {name}");
+                failed.push((Failed { name, seed, why: error.to_string() }, error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let configs = &left[..];
+    if configs.is_empty()
+        && let Some((Failed { name, seed, .. }, error)) = failed.pop()
+    {
+        return Err(LabError::Contender { name, seed, error });
     }
     let contenders = summary::contenders(configs, &finished);
     let differences = difference::against_first(configs, &finished)?;
@@ -109,6 +145,7 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
         hardware: crate::device::hardware(plan.device),
         command: plan.command.clone(),
         contenders,
+        failed: failed.into_iter().map(|(failed, _)| failed).collect(),
         differences,
         page,
     };
@@ -129,6 +166,12 @@ fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
     if let Some(config) = configs.iter().find(|config| !plan.ood.is_empty() && config.train.checkpoint_every == 0) {
         return Err(LabError::config("--ood", format!("needs weights; `{}` keeps no checkpoint", config.name)));
     }
+    if plan.temperature {
+        configs.iter().try_for_each(calibrate::check)?;
+    }
+    for set in &plan.ood {
+        crate::ood::sets::check(&plan.data_root, set)?;
+    }
     for (index, config) in configs.iter().enumerate() {
         if let Some(other) = configs[..index].iter().find(|other| other.name == config.name) {
             let why = format!("`{}` names two configs; --set name=… or --methods tells them apart", other.name);
@@ -146,8 +189,16 @@ fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// One run: read where it is finished, gone on with where it was begun, begun elsewhere.
+/// One run, named in what goes wrong with it; a stop is not the run's.
 fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finished> {
+    run_one(config, plan, watcher).map_err(|error| match error {
+        LabError::Interrupted { .. } => error,
+        error => LabError::Contender { name: config.name.clone(), seed: config.seed, error: Box::new(error) },
+    })
+}
+
+/// Read where it is finished, gone on with where it was begun, begun elsewhere.
+fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finished> {
     let folder = plan.out.join(&config.name).join(format!("seed-{}", config.seed));
     let begun = folder.join(CONFIG_FILE).exists();
     if begun && !config.has_begun(&config::read(&folder.join(CONFIG_FILE), &[])?) {
@@ -155,23 +206,32 @@ fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finishe
         return Err(LabError::config(folder.display().to_string(), why));
     }
     if !(begun && is_finished(config, &folder, plan)?) {
-        let setting = Setting {
-            device: plan.device,
-            data_root: plan.data_root.clone(),
-            run: folder.clone(),
-            resume: begun,
-            force: false,
-            member: None,
-            splits: plan.splits.clone(),
-            parallel: plan.parallel,
-            stop: plan.stop,
-            command: plan.command.clone(),
-            go_on: plan.command.clone().unwrap_or_default(),
-        };
-        experiment::run(config, &setting, watcher(config).as_mut())?;
+        let stale = folder.join(tempered::TEMPERED_FILE);
+        if stale.exists() {
+            std::fs::remove_file(&stale).map_err(|error| LabError::file(&stale, &error))?;
+        }
+        experiment::run(config, &setting(&folder, begun, plan), watcher(config).as_mut())?;
     }
     let ood = if plan.ood.is_empty() { None } else { Some(ood::of_run(config, &folder, plan)?) };
-    Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)?, ood })
+    let tempered = plan.temperature.then(|| tempered::of_run(config, &folder, plan)).transpose()?;
+    Ok(Finished { run: Run::read(&folder)?, examples: Examples::read(&folder)?, ood, tempered })
+}
+
+/// What a run of the plan is given.
+fn setting<'a>(folder: &Path, resume: bool, plan: &Plan<'a>) -> Setting<'a> {
+    Setting {
+        device: plan.device,
+        data_root: plan.data_root.clone(),
+        run: folder.to_owned(),
+        resume,
+        force: false,
+        member: None,
+        splits: plan.splits.clone(),
+        parallel: plan.parallel,
+        stop: plan.stop,
+        command: plan.command.clone(),
+        go_on: plan.command.clone().unwrap_or_default(),
+    }
 }
 
 /// Whether a folder has the results of all splits that are asked for.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fidgp_metrics::names;
 
-use super::{Comparison, Contender, Difference, Differing, Finished, Spread};
+use super::{Comparison, Contender, Difference, Differing, Failed, Finished, Spread};
 use crate::error::Result;
 use crate::report::html::{tag, tags};
 use crate::report::svg::escape;
@@ -15,6 +15,8 @@ use crate::report::{Axis, Chart, Drawing, Layer, Marker, Section, Shape, chart::
 pub(super) fn write(comparison: &Comparison, finished: &[Vec<Finished>]) -> Result<()> {
     let runs: Vec<_> = finished.iter().flatten().map(|finished| finished.run.clone()).collect();
     let mut sections = vec![cost(&comparison.contenders)];
+    sections.extend(failed(&comparison.failed));
+    sections.extend(tempered(&comparison.contenders));
     sections.extend(ood(&comparison.contenders));
     if !comparison.differences.is_empty() {
         sections.push(significance(&comparison.differences));
@@ -27,7 +29,7 @@ pub(super) fn write(comparison: &Comparison, finished: &[Vec<Finished>]) -> Resu
         sections.push(Section {
             id: "pareto".to_owned(),
             heading: "Size against quality".to_owned(),
-            lead: "Left and low is better. The line joins those that no other beats in both; whiskers are one standard deviation over seeds.".to_owned(),
+            lead: "Left and low is better. The line joins those that no other beats in both; whiskers are one standard deviation over seeds. Parameters are trainable numbers; what a method stores beside them is in the table of costs.".to_owned(),
             body: String::new(),
             figures,
         });
@@ -69,6 +71,50 @@ fn cost(contenders: &[Contender]) -> Section {
         figures: Vec::new(),
     }
 }
+
+/// Configs that are not compared, and why.
+fn failed(failed: &[Failed]) -> Option<Section> {
+    let row = |one: &Failed| vec![one.name.clone(), one.seed.to_string(), one.why.clone()];
+    (!failed.is_empty()).then(|| Section {
+        id: "failed".to_owned(),
+        heading: "Not compared".to_owned(),
+        lead: "Configs with a run that failed by itself. The rest is compared without them.".to_owned(),
+        body: table(&["config", "seed", "what happened"], failed.iter().map(row)),
+        figures: Vec::new(),
+    })
+}
+
+/// NLL, calibration and Brier score as trained and with a temperature.
+fn tempered(contenders: &[Contender]) -> Option<Section> {
+    let cell = |spread: Option<&Spread>| match spread {
+        None => "–".to_owned(),
+        Some(Spread { mean, sd: Some(sd) }) => format!("{mean:.4} ± {sd:.4}"),
+        Some(Spread { mean, sd: None }) => format!("{mean:.4}"),
+    };
+    let row = |one: &Contender| {
+        let with = one.tempered.as_ref()?;
+        let edge = if with.at_edge { " (end of its range)" } else { "" };
+        let both = TEMPERED.map(|metric| [cell(one.metrics.get(metric)), cell(with.metrics.get(metric))]);
+        let mut cells = vec![one.name.clone(), format!("{}{edge}", cell(Some(&with.temperature)))];
+        cells.extend(both.into_iter().flatten());
+        Some(cells)
+    };
+    let rows: Vec<_> = contenders.iter().filter_map(row).collect();
+    let heads: Vec<_> = TEMPERED.iter().flat_map(|metric| [(*metric).to_owned(), "with T".to_owned()]).collect();
+    let head: Vec<_> = ["config", "temperature T"].into_iter().chain(heads.iter().map(String::as_str)).collect();
+    (!rows.is_empty()).then(|| Section {
+        id: "tempered".to_owned(),
+        heading: "With a temperature".to_owned(),
+        lead: "What is left of a difference when every network may divide its logits by one number, fitted on its validation \
+               examples. Test metrics as trained, and with it; accuracy of a single network does not change."
+            .to_owned(),
+        body: table(&head, rows.into_iter()),
+        figures: Vec::new(),
+    })
+}
+
+/// What a temperature changes.
+pub const TEMPERED: [&str; 3] = [names::CLS_NLL, names::CAL_ECE, names::CLS_BRIER];
 
 /// Scores on the page, where a config has them; the document has all.
 const SCORES: [&str; 6] = ["msp", "energy", "mutual-information", "ddu", "residual+energy", "subspace+energy"];
@@ -151,8 +197,8 @@ fn settings(comparison: &Comparison) -> Section {
     Section {
         id: "settings".to_owned(),
         heading: "Settings that differ".to_owned(),
-        lead: "Keys that two or more configs have, with other values: differences that are not the method's own. A dash: the config \
-               has no such key."
+        lead: "Keys with other values in some configs, or only in some, beside what is a method's own. A dash: the config has no \
+               such key."
             .to_owned(),
         body: table(&head, comparison.settings.iter().map(row)),
         figures: Vec::new(),
@@ -176,7 +222,7 @@ pub fn verdict(difference: &Difference) -> &'static str {
 }
 
 fn pareto(contenders: &[Contender]) -> Vec<Drawing> {
-    let metrics = [names::CLS_NLL, names::CAL_ECE, names::REG_NLL, names::REG_RMSE];
+    let metrics = [names::CLS_NLL, names::SEG_NLL, names::CAL_ECE, names::REG_NLL, names::REG_RMSE];
     metrics.into_iter().filter_map(|metric| pareto_of(contenders, metric)).collect()
 }
 

@@ -11,6 +11,9 @@ use crate::error::{LabError, Result};
 /// Names the run and its noise, and is meant to differ.
 const MEANT_TO: [&str; 3] = ["name", "method", "seed"];
 
+/// Sections of which a method has its own keys.
+const OF_METHODS: [&str; 2] = ["baseline.", "inducing."];
+
 /// A key of the config, and what each contender has for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Differing {
@@ -20,7 +23,8 @@ pub struct Differing {
     pub values: Vec<Option<String>>,
 }
 
-/// The keys that at least two configs have and do not agree on. What only one method has is no difference in protocol.
+/// The keys that the configs do not agree on, one that only some have among them; but what methods do not share of their own
+/// settings is no difference in protocol.
 pub(super) fn differing(configs: &[RunConfig]) -> Result<Vec<Differing>> {
     let mut found: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
     for (place, config) in configs.iter().enumerate() {
@@ -29,11 +33,12 @@ pub(super) fn differing(configs: &[RunConfig]) -> Result<Vec<Differing>> {
             found.entry(key).or_insert_with(|| vec![None; configs.len()])[place] = Some(value);
         }
     }
-    let differ = |values: &[Option<String>]| {
-        let mut known = values.iter().flatten();
-        known.next().is_some_and(|first| known.any(|value| value != first))
+    let differ = |key: &str, values: &[Option<String>]| {
+        let own = OF_METHODS.iter().any(|section| key.starts_with(section));
+        let mut compared = values.iter().filter(|value| !own || value.is_some());
+        compared.next().is_some_and(|first| compared.any(|value| value != first))
     };
-    let kept = found.into_iter().filter(|(key, values)| !MEANT_TO.contains(&key.as_str()) && differ(values));
+    let kept = found.into_iter().filter(|(key, values)| !MEANT_TO.contains(&key.as_str()) && differ(key, values));
     Ok(kept.map(|(key, values)| Differing { key, values }).collect())
 }
 

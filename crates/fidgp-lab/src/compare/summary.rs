@@ -18,6 +18,17 @@ pub struct Spread {
     pub sd: Option<f64>,
 }
 
+/// Runs with a temperature, over seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct OverSeeds {
+    /// T.
+    pub temperature: Spread,
+    /// Whether T is an end of the range it is looked for in, for some seed.
+    pub at_edge: bool,
+    /// Test metrics.
+    pub metrics: BTreeMap<String, Spread>,
+}
+
 /// One config with all its seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Contender {
@@ -41,6 +52,9 @@ pub struct Contender {
     pub relative_training: Option<f64>,
     /// Test metrics; those that are missing in a seed are left out.
     pub metrics: BTreeMap<String, Spread>,
+    /// The same networks with a temperature each, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tempered: Option<OverSeeds>,
     /// AUROC by OoD set and score; scores that are missing in a seed are left out.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ood: BTreeMap<String, BTreeMap<String, Spread>>,
@@ -81,10 +95,27 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
         macs: prediction_macs(config, 1).map_or(cost.macs * config.passes(), |macs| macs as u64),
         train_seconds: seconds.and_then(|seconds| spread(&seconds)),
         relative_training: None,
+        tempered: tempered(runs),
         ood: aurocs(runs),
         ood_left_out: runs.iter().filter_map(|run| run.ood.as_ref()).flat_map(|ood| ood.left_out.clone()).collect(),
         metrics: names.filter_map(|name| Some((name.clone(), over_seeds(name)?))).collect(),
     }
+}
+
+/// The metrics that every seed has with its temperature, over seeds.
+fn tempered(runs: &[Finished]) -> Option<OverSeeds> {
+    let all: Vec<_> = runs.iter().map(|run| run.tempered.as_ref()).collect::<Option<_>>()?;
+    let over_seeds = |name: &String| {
+        let values: Option<Vec<f64>> = all.iter().map(|one| one.metrics.get(name).copied()).collect();
+        spread(&values?)
+    };
+    let metrics = all.first()?.metrics.keys().filter_map(|name| Some((name.clone(), over_seeds(name)?)));
+    let temperatures: Vec<_> = all.iter().map(|one| one.temperature).collect();
+    Some(OverSeeds {
+        temperature: spread(&temperatures)?,
+        at_edge: all.iter().any(|one| one.at_edge),
+        metrics: metrics.collect(),
+    })
 }
 
 /// The scores that every seed has, over seeds.

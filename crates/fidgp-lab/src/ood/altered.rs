@@ -14,6 +14,9 @@ pub const NOISY: &str = "noisy";
 /// As in fog: contrast falls towards a light grey.
 pub const FOG: &str = "fog";
 
+/// Names of all alterations.
+pub const ALTERATIONS: [&str; 4] = [NIGHT, BLURRED, NOISY, FOG];
+
 /// The ID images altered in the way that has this name; none where it is no such name.
 pub fn altered(name: &str, id: &PixelSet, seed: u64) -> Option<PixelSet> {
     let x = id.pixels.to_kind(Kind::Float) / 255.0;

@@ -7,6 +7,7 @@ use fidgp::Key;
 use fidgp_data::{ImageFolder, Images, Part, Picture, array_folder, catalogue, pictures, split};
 use tch::{Device, Kind, Tensor};
 
+use super::altered::ALTERATIONS;
 use crate::error::{LabError, Result};
 use crate::source::View;
 
@@ -55,6 +56,21 @@ pub fn in_memory(name: &str) -> bool {
     catalogue::find(name).is_ok() || array_folder::is_there(Path::new(name))
 }
 
+/// Whether a set can be read, or made of the ID set, before anybody waits for a training.
+///
+/// # Errors
+/// As [`read`], as far as that shows without a look at every picture of a folder.
+pub fn check(root: &Path, name: &str) -> Result<()> {
+    if ALTERATIONS.contains(&name) {
+        return Ok(());
+    }
+    if catalogue::find(name).is_ok() {
+        catalogue::images(root, name, Part::Test)?;
+        return Ok(());
+    }
+    if array_folder::is_there(Path::new(name)) { Ok(()) } else { is_folder(Path::new(name)) }
+}
+
 /// Reads a set by its name in the catalogue, or a folder of arrays or of pictures.
 ///
 /// # Errors
@@ -99,12 +115,17 @@ fn last(folder: &Path) -> String {
     folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into())
 }
 
+fn is_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let why = "is neither a known set nor a folder of pictures or arrays; `fidgp data` lists the known ones";
+    Err(LabError::config(folder.display().to_string(), why))
+}
+
 fn of_folder(folder: &Path, part: Part, view: View, cut: Cut) -> Result<PixelSet> {
     let name = last(folder);
-    if !folder.is_dir() {
-        let why = "is neither a known set nor a folder of pictures or arrays; `fidgp data` lists the known ones";
-        return Err(LabError::config(folder.display().to_string(), why));
-    }
+    is_folder(folder)?;
     let (files, labels) = files_of(folder, part)?;
     let rows = cut.rows(files.len());
     let seen = rows.iter().map(|&row| view.centre(&Picture::open(&files[row])?)).collect::<Result<Vec<_>>>()?;

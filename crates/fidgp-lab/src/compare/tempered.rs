@@ -1,0 +1,50 @@
+//! Every run of a comparison once more with a temperature, which the run itself does not keep.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Plan, setting};
+use crate::calibrate;
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+use crate::experiment;
+use crate::predict::Predictor;
+use crate::record::write_atomically;
+
+/// The file in a run's folder; it goes with the weights it was measured with.
+pub(super) const TEMPERED_FILE: &str = "tempered.json";
+
+/// The test metrics of a run with the temperature that its validation examples ask for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tempered {
+    /// T: logits are divided by it.
+    pub temperature: f64,
+    /// Whether T is an end of the range it is looked for in.
+    pub at_edge: bool,
+    /// Test metrics.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// Read where it is, else fitted on the validation examples and measured on the test examples.
+pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<Tempered> {
+    let path = run.join(TEMPERED_FILE);
+    if path.exists() {
+        let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
+        return serde_json::from_slice(&text).map_err(|error| LabError::file(&path, &error));
+    }
+    let fitted = calibrate::fit(config, run, &plan.data_root, plan.device)?;
+    let mut predictor = Predictor::as_trained(run, plan.device, Some(&plan.data_root))?;
+    predictor.model.temper(fitted.temperature)?;
+    let results = experiment::evaluate(&mut predictor, &setting(run, true, plan))?;
+    let metrics = results.metrics.into_iter().filter(|(name, _)| !name.starts_with("validation/"));
+    let found = Tempered {
+        temperature: fitted.temperature,
+        at_edge: fitted.at_edge,
+        metrics: metrics.filter_map(|(name, value)| Some((name, value?))).collect(),
+    };
+    let text = serde_json::to_string_pretty(&found).map_err(|error| LabError::file(&path, &error))?;
+    write_atomically(&path, (text + "\n").as_bytes())?;
+    Ok(found)
+}
