@@ -10,6 +10,7 @@ use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::temperature::Tempered;
 pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::cost::{Cost, LayerCost};
+use fidgp_zoo::fcn;
 use fidgp_zoo::{FcnConfig, HrnetConfig, LayerGeometry, LayerKind, MlpConfig, ResnetCifarConfig, ResnetConfig};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Kind, Tensor};
@@ -425,7 +426,7 @@ pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
 }
 
 /// Multiply-accumulates of a prediction of so many inputs with all its passes, factors made before: of an image network, what
-/// stands before the first block that is random is computed once.
+/// stands before the first block that is random is computed once. An auxiliary head runs in training alone; its weights are drawn.
 ///
 /// # Errors
 /// As [`cost`].
@@ -444,7 +445,8 @@ pub(crate) fn macs_of_prediction(config: &RunConfig, cost: &Cost, inputs: i64) -
     let drawn = cost.layers.iter().find(random).filter(|_| config.data.has_images()).map(block);
     let shared = |drawn: String| cost.layers.iter().take_while(|layer| block(layer) != drawn).count();
     let once = drawn.map_or(0, shared);
-    let macs = |layer: &LayerCost| inputs * layer.macs_ours + layer.draw_ours();
+    let runs = |layer: &LayerCost| i64::from(!layer.name.starts_with(fcn::AUX));
+    let macs = |layer: &LayerCost| runs(layer) * inputs * layer.macs_ours + layer.draw_ours();
     let sum = |layers: &[LayerCost]| layers.iter().map(macs).sum::<i64>();
     sum(&cost.layers[..once]) + config.passes() as i64 * sum(&cost.layers[once..])
 }

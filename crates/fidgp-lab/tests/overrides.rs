@@ -59,6 +59,34 @@ fn the_method_of_the_file_keeps_its_settings() {
     assert_eq!(parse(&text, &["method=mean-field".parse().unwrap()]).unwrap(), mean_field);
 }
 
+/// A bound that a method brings goes with it; one that the file gives a plain network stays.
+#[test]
+fn the_spectral_bound_of_a_method_goes_with_it() {
+    let bound = |config: &RunConfig| {
+        let table = toml::Table::try_from(config).unwrap();
+        table["network"].get("spectral_norm").and_then(toml::Value::as_float)
+    };
+    let text = |method: &str, more: &[&str]| {
+        let method = format!("method={method}");
+        toml::to_string(&with(&[&[method.as_str()], more].concat()).unwrap()).unwrap()
+    };
+    let then = |text: &str, method: &str| bound(&parse(text, &[format!("method={method}").parse().unwrap()]).unwrap());
+    let sngp = text("sngp", &[]);
+    assert_eq!(then(&sngp, "sngp"), Some(6.0));
+    assert_eq!(then(&sngp, "ddu"), Some(3.0));
+    assert_eq!(then(&sngp, "deterministic"), None);
+    let plain = text("deterministic", &["network.spectral_norm=2.0"]);
+    assert_eq!(then(&plain, "laplace"), Some(2.0));
+    assert_eq!(then(&plain, "mean-field"), None);
+}
+
+#[test]
+fn all_is_a_word_for_every_layer() {
+    let layers = |config: &RunConfig| toml::Table::try_from(config).unwrap()["inducing"]["layers"].clone();
+    assert_eq!(layers(&with(&["inducing.layers=\"all\""]).unwrap()), layers(&with(&[]).unwrap()));
+    assert!(with(&["inducing.layers=\"most\""]).unwrap_err().contains("must be \"all\", or a list"));
+}
+
 #[test]
 fn inducing_sizes_that_cannot_be_are_refused_before_anything_is_built() {
     for size in ["-3", "0", "99999999999"] {

@@ -95,7 +95,8 @@ impl FcnConfig {
 }
 
 const HEAD: &str = "classifier";
-const AUX: &str = "aux_classifier";
+/// The head that runs in training alone.
+pub const AUX: &str = "aux_classifier";
 
 /// A 3×3 convolution to a quarter of the channels, and a 1×1 one to the outputs.
 #[derive(Clone, Copy)]

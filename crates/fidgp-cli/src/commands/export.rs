@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use fidgp_lab::LabError;
-use fidgp_lab::model_folder::{self, MODEL_CONFIG_FILE};
+use fidgp_lab::model_folder;
 use fidgp_lab::predict::Predictor;
 use tch::Device;
 
@@ -12,8 +12,8 @@ use crate::args::{self, Export};
 
 pub fn run(arguments: &Export) -> Outcome {
     let Export { run, out, force, .. } = arguments;
-    if out.join(MODEL_CONFIG_FILE).exists() && !force {
-        let why = "holds a model already; choose another --out, or pass --force to write over it";
+    if let Some(file) = model_folder::FILES.iter().find(|file| out.join(file).exists() && !force) {
+        let why = format!("holds a {file} already; choose another --out, or pass --force to write over it");
         return Err(LabError::config(out.display().to_string(), why));
     }
     let dtype = match arguments.dtype {
@@ -31,6 +31,6 @@ pub fn run(arguments: &Export) -> Outcome {
     if !rounding.kept.is_empty() {
         eprintln!("kept in f32, as rounding would change more than 1 %: {}", rounding.kept.join(", "));
     }
-    eprintln!("try it with: fidgp predict {} INPUT", out.display());
+    eprintln!("try it with: fidgp predict {} INPUT", super::quoted(&out.display().to_string()));
     Ok(ExitCode::SUCCESS)
 }

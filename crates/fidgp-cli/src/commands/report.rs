@@ -24,6 +24,11 @@ fn beside(path: &Path) -> &Path {
     if path.is_file() { path.parent().unwrap_or(path) } else { path }
 }
 
+/// Whether a file says of itself that it holds results; folders have other files beside them.
+fn is_results(file: &Path) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains("\"fidgp-results/"))
+}
+
 /// A results file or run folder itself, else the run folders and results files in it.
 fn runs_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let is_run = |path: &Path| path.join(RESULTS_FILE).exists();
@@ -33,8 +38,11 @@ fn runs_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     }
     let entries = std::fs::read_dir(path)
         .map_err(|error| LabError::config(path.display().to_string(), format!("is no run folder: {error}")))?;
-    let mut runs: Vec<_> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path) || is_file(path)).collect();
+    let mut runs: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| is_run(path) || is_file(path) && is_results(path))
+        .collect();
     runs.sort();
     if runs.is_empty() {
         let why = format!(

@@ -40,18 +40,20 @@ pub fn run(arguments: &Train) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     };
     super::print_metrics(&results)?;
-    eprintln!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), run.display());
+    eprintln!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), super::quoted(&run.display().to_string()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that goes on with a run, for the same member or splits.
+/// The command that goes on with a run, for the same member or splits and with as many threads.
 fn go_on(arguments: &Train, run: &Path) -> String {
     let member = arguments.member.map_or(String::new(), |member| format!(" --member {member}"));
     let splits = match arguments.splits.as_str() {
         "all" => String::new(),
         some => format!(" --splits {}", super::quoted(some)),
     };
-    super::go_on(run, &arguments.place) + &member + &splits
+    // bit for bit is with as many threads: sums are added up in another order otherwise
+    let threads = arguments.threads.map_or(String::new(), |threads| format!(" --threads {threads}"));
+    super::go_on(run, &arguments.place) + &member + &splits + &threads
 }
 
 /// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run. A member of an ensemble

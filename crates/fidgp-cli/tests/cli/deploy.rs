@@ -223,7 +223,10 @@ fn what_is_no_model_is_said() {
     place.fidgp(&["predict", words(trained()), "a.png", "--draws", "0"]).ends(2).says(&["draws"]);
     place.fidgp(&["export", "nowhere", "--out", "model"]).ends(2).says(&["nowhere/run.toml"]);
     place.fidgp(&["export", words(trained()), "--out", "model"]).ends(0);
-    place.fidgp(&["export", words(trained()), "--out", "model"]).ends(2).says(&["holds a model already", "--force"]);
+    place
+        .fidgp(&["export", words(trained()), "--out", "model"])
+        .ends(2)
+        .says(&["holds a config.json already", "--force"]);
     place.fidgp(&["export", words(trained()), "--out", "model", "--force"]).ends(0);
     let picture = fixture("cifar100-pictures/apple.png");
     let predict = || place.fidgp(&["predict", "model", words(&picture), "--device", "cpu"]);

@@ -47,7 +47,7 @@ fn what_cannot_be_measured_is_said() {
 }
 
 /// Twenty images in each file; class k is brighter than class k − 1, so there is something to learn.
-fn write_cifar10(place: &Place) {
+pub(crate) fn write_cifar10(place: &Place) {
     let folder = place.0.path().join("data/cifar-10-batches-bin");
     fs::create_dir_all(&folder).unwrap();
     let names: Vec<_> = (1..=5).map(|i| format!("data_batch_{i}.bin")).chain(["test_batch.bin".to_owned()]).collect();
@@ -63,7 +63,7 @@ fn write_cifar10(place: &Place) {
     fs::write(folder.join("batches.meta.txt"), classes.join("\n") + "\n").unwrap();
 }
 
-const IMAGES: &str = r#"
+pub(crate) const IMAGES: &str = r#"
 name = "images"
 method = "fidgp"
 seed = 3

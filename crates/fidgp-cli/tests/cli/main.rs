@@ -10,6 +10,7 @@ mod divergence;
 mod eval;
 mod folder;
 mod help;
+mod keeping;
 mod members;
 mod mishap;
 mod misuse;

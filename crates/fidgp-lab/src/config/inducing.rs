@@ -82,15 +82,21 @@ fn bayesianize(json: Value, others: &Table) -> Result<InducingPlan> {
     Ok(InducingPlan::Bayesianize(json, plan))
 }
 
+/// Every layer, in a word.
+const ALL: &str = "all";
+
 /// Takes the patterns out of a section.
 fn take_layers(table: &mut Table, section: &str) -> Result<Option<Vec<String>>> {
     let Some(value) = table.remove("layers") else { return Ok(None) };
     let wrong = || {
         LabError::config(
             format!("{section}.layers"),
-            "must be a list of layer names or patterns, such as [\"layer4.*\"] or [\"*\"]",
+            "must be \"all\", or a list of layer names or patterns, such as [\"layer4.*\"] or [\"*\"]",
         )
     };
+    if value.as_str() == Some(ALL) {
+        return Ok(Some(vec!["*".to_owned()]));
+    }
     let patterns: Vec<String> = value.try_into().map_err(|_| wrong())?;
     if patterns.is_empty() { Err(wrong()) } else { Ok(Some(patterns)) }
 }

@@ -148,10 +148,18 @@ fn leave_method(table: &mut Table, next: Option<Method>) {
     if let Some(Value::Table(train)) = table.get_mut("train") {
         train.remove("sharpness");
     }
-    if let (false, Some(Value::Table(network))) = (next.is_some_and(Method::has_plain_layers), table.get_mut("network"))
+    // the bound goes with a method that has one of its own, and where the next has no plain layers to bound
+    let bounded = table.get("method").and_then(Value::as_str).and_then(Method::named).is_some_and(bounds_layers);
+    if let Some(Value::Table(network)) = table.get_mut("network")
+        && (bounded || !next.is_some_and(Method::has_plain_layers))
     {
         network.remove("spectral_norm");
     }
+}
+
+/// Whether a spectral bound belongs to the method.
+fn bounds_layers(method: Method) -> bool {
+    matches!(method, Method::Sngp | Method::Ddu | Method::Due)
 }
 
 /// Takes out what only inducing weights have: their section, and groups of their parameters.

@@ -9,8 +9,8 @@ use super::members::{Place, Training};
 use super::sets::{Set, Sets, Use};
 use super::settle::{prepare, settle};
 use super::{Setting, blank_results, norms};
-use crate::config::RunConfig;
-use crate::error::Result;
+use crate::config::{RunConfig, Select};
+use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::Model;
 use crate::predict::Predictor;
@@ -22,6 +22,14 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let sets = Sets::read(config, &setting.data_root)?;
     if setting.resume {
         super::same_classes(&setting.run, sets.train.classes())?;
+        super::same_images(&setting.run, &sets)?;
+    }
+    if sets.validation.is_none() && config.train.select == Select::Best {
+        let (fraction, images) = (config.data.validation_fraction().unwrap_or(0.0), sets.train.rows());
+        let why = format!(
+            "= {fraction} leaves no validation image beside {images} for training; train.select = \"best\" needs some"
+        );
+        return Err(LabError::config("data.validation_fraction", why));
     }
     let config = &sets.train.filled_in(config);
     let signature = sets.train.signature(config)?;
@@ -37,6 +45,9 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let validation = sets.validation.as_ref().map(measured).transpose()?;
     let _lock = super::open_folder(config, setting, &model, train.observations())?;
     super::write_classes(&setting.run, sets.train.classes())?;
+    if !setting.resume {
+        super::keep_images(&setting.run, &sets)?;
+    }
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };
         let evaluation = classify(config, model, set.as_ref(), config.predict.validation_draws)?;
@@ -82,7 +93,10 @@ fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> 
     results.figures = vec![Figure::Classification(tested.figure)];
     if let Some(images) = &sets.validation {
         let chosen = measure(config, setting, model, images)?.metrics;
-        results.metrics.extend(chosen.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
+        let named = |name: &String| format!("validation/{name}");
+        let notes = results.metric_notes.iter().map(|(name, notes)| (named(name), notes.clone())).collect::<Vec<_>>();
+        results.metric_notes.extend(notes);
+        results.metrics.extend(chosen.into_iter().map(|(name, value)| (named(&name), value)));
     }
     Ok((results, tested.examples))
 }

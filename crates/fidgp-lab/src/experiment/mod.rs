@@ -13,7 +13,7 @@ mod synthetic;
 mod uci;
 mod wrap;
 
-use run_folder::{from_the_beginning, keep_command, open_folder, refuse_to_mix};
+use run_folder::{from_the_beginning, keep_command, keep_images, open_folder, refuse_to_mix, same_images};
 pub(crate) use sets::{Sets, Use};
 pub use wrap::{Stage, WrapReport, wrap};
 
@@ -123,6 +123,9 @@ pub fn restore(config: &RunConfig, run: &Path, model: &mut Model) -> Result<()> 
 /// When there is no whole checkpoint, or it belongs to another network.
 pub fn restore_as_trained(config: &RunConfig, run: &Path, model: &mut Model) -> Result<u64> {
     let path = chosen_checkpoint(config, run);
+    if config.train.select == Select::Best && path == checkpoint::last(run) {
+        tracing::warn!("{}: no best epoch was kept there (train.select), the last one is used", run.display());
+    }
     let saved = checkpoint::load(&path)?;
     checkpoint::restore(&path, &saved, &model.store)?;
     model.norms = norms::read(&run.join(norms::NORMS_FILE), saved.progress.step, config, model)?;

@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use fidgp::objective::DatasetSize;
+use serde::{Deserialize, Serialize};
 
-use super::{CLASSES_FILE, CONFIG_FILE, Setting, norms};
+use super::{CLASSES_FILE, CONFIG_FILE, Sets, Setting, norms};
 use crate::calibrate::TEMPERATURE_FILE;
 use crate::config::{DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
@@ -17,6 +18,9 @@ use crate::train::{Optimiser, checkpoint};
 
 /// The file with the command that began a run.
 const COMMAND_FILE: &str = "command.txt";
+
+/// The file that says which images a run is trained on.
+const TRAINED_ON_FILE: &str = "trained-on.json";
 
 /// The file that a process holds locked while it trains in a folder. It stays; its lock goes with the process.
 const LOCK_FILE: &str = ".lock";
@@ -57,11 +61,20 @@ fn hold(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Fi
     }
 }
 
-/// Two runs do not share a folder.
+/// Two runs do not share a folder, and results that came there in another way are not written over.
 pub fn refuse_to_mix(setting: &Setting) -> Result<()> {
-    if setting.run.join(CONFIG_FILE).exists() && !setting.resume && !setting.force {
+    if setting.resume || setting.force {
+        return Ok(());
+    }
+    let refused = |why: String| Err(LabError::config(setting.run.display().to_string(), why));
+    if setting.run.join(CONFIG_FILE).exists() {
         let why = "holds a run already; go on with --resume, choose another --out, or pass --force to start again";
-        return Err(LabError::config(setting.run.display().to_string(), why));
+        return refused(why.to_owned());
+    }
+    if setting.run.join(RESULTS_FILE).exists() {
+        return refused(format!(
+            "holds a {RESULTS_FILE}, which a run would write over; choose another --out, or pass --force to do so"
+        ));
     }
     Ok(())
 }
@@ -101,6 +114,50 @@ pub fn keep_command(run: &Path, command: &str) -> Result<()> {
     Ok(write_atomically(&run.join(COMMAND_FILE), format!("{command}\n").as_bytes())?)
 }
 
+/// The training images of a run, as its folder remembers them.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct TrainedOn {
+    /// How many.
+    images: usize,
+    /// Of their pixels and labels, or of their files' places where they are not held in memory.
+    sha256: String,
+}
+
+impl TrainedOn {
+    fn of(sets: &Sets) -> Self {
+        Self { images: sets.train.rows(), sha256: sets.train.fingerprint() }
+    }
+}
+
+/// Refuses to go on with a run on other training images: the KL would have another weight, and images that were held out for
+/// validation might be trained on. A folder from before they were remembered does not say.
+pub fn same_images(run: &Path, sets: &Sets) -> Result<()> {
+    let path = run.join(TRAINED_ON_FILE);
+    if !path.exists() {
+        return Ok(());
+    }
+    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
+    let before: TrainedOn = serde_json::from_slice(&text).map_err(|error| LabError::file(&path, &error))?;
+    let now = TrainedOn::of(sets);
+    if before == now {
+        return Ok(());
+    }
+    let count = if before.images == now.images {
+        format!("{} others", now.images)
+    } else {
+        format!("{}, were {}", now.images, before.images)
+    };
+    let why = format!("has other training images than the run began with ({count}); go on with --data at those");
+    Err(LabError::config("data", why))
+}
+
+/// Remembers the training images of a run.
+pub fn keep_images(run: &Path, sets: &Sets) -> Result<()> {
+    let path = run.join(TRAINED_ON_FILE);
+    let text = serde_json::to_string_pretty(&TrainedOn::of(sets)).map_err(|error| LabError::file(&path, &error))?;
+    Ok(write_atomically(&path, (text + "\n").as_bytes())?)
+}
+
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
 /// a run that cannot begin changes nothing on disk; what a training asks of its so many observations is asked here.
 pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observations: usize) -> Result<Lock> {
@@ -119,7 +176,7 @@ pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observa
 fn clear(run: &Path) -> Result<()> {
     let drawn = report::Run::read(run).map_or_else(|_| Vec::new(), |earlier| report::files(&earlier, run));
     let record = [RESULTS_FILE, EPOCHS_FILE, EXAMPLES_FILE, report::REPORT_FILE];
-    let rest = [CONFIG_FILE, COMMAND_FILE, CLASSES_FILE, TEMPERATURE_FILE, norms::NORMS_FILE];
+    let rest = [CONFIG_FILE, COMMAND_FILE, CLASSES_FILE, TRAINED_ON_FILE, TEMPERATURE_FILE, norms::NORMS_FILE];
     let files = record.into_iter().chain(rest).map(|file| run.join(file));
     drawn.into_iter().chain(files).try_for_each(|file| gone(&file, std::fs::remove_file(&file)))?;
     let folders = ["checkpoint", "splits", MEMBERS, crate::maps::MAPS_FOLDER].map(|folder| run.join(folder));

@@ -51,6 +51,14 @@ impl Set {
         self.labels().len()
     }
 
+    /// A digest of pixels and labels, or of the files' places where pictures are read one by one.
+    pub fn fingerprint(&self) -> String {
+        match self {
+            Self::Memory(images) => images.fingerprint(),
+            Self::Folder(folder) => folder.fingerprint(),
+        }
+    }
+
     fn labels(&self) -> &[u32] {
         match self {
             Self::Memory(images) => images.labels(),

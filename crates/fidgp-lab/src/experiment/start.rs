@@ -10,6 +10,7 @@ use crate::config::{Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Normalisation, Signature};
 use crate::source::Source;
+use crate::train::checkpoint;
 
 /// Two numbers of a normalisation that differ by less are the same, stored in another precision.
 const MOST_DIFFERENCE: f64 = 1e-5;
@@ -32,6 +33,10 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let model = Model::init(&config, signature, device)?;
     let mut tensors = weights::read(file)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
+    if let Some(damaged) = checkpoint::not_finite(&tensors) {
+        let why = format!("{damaged}: these weights are damaged or of a training that diverged; take others");
+        return Err(LabError::File { path: file.to_owned(), why });
+    }
     same_normalisation(&config, &model, &tensors, file)?;
     // Weights from elsewhere do not say how images are normalised: then the config or the training set does.
     let in_file = |name: &str| tensors.iter().any(|(other, _)| other == name);

@@ -35,6 +35,9 @@ pub const MODEL_CONFIG_FILE: &str = "config.json";
 const PREPROCESSOR_FILE: &str = "preprocessor_config.json";
 const WEIGHTS_FILE: &str = "model.safetensors";
 const CARD_FILE: &str = "README.md";
+
+/// Every file of a model folder.
+pub const FILES: [&str; 5] = [MODEL_CONFIG_FILE, PREPROCESSOR_FILE, WEIGHTS_FILE, CARD_FILE, NORMS_FILE];
 const FORMAT: &str = "fidgp-model/1";
 /// The normalisation stands in the preprocessor's file alone.
 const NORMALISATION: &str = "input.";
