@@ -66,10 +66,11 @@ pub fn import_tensors(store: &VarStore, tensors: Vec<(String, Tensor)>, mode: Im
 /// Finds the place of every tensor, and says what became of each.
 fn assign(
     variables: &BTreeMap<String, Tensor>,
-    tensors: Vec<(String, Tensor)>,
+    mut tensors: Vec<(String, Tensor)>,
 ) -> (ImportReport, HashMap<String, Tensor>) {
     let mut report = ImportReport::default();
     let mut values = HashMap::new();
+    tensors.sort_by(|(one, _), (other, _)| one.cmp(other)); // files list them in any order, a report in one
     let (same, other): (Vec<_>, Vec<_>) = tensors.into_iter().partition(|(name, _)| variables.contains_key(name));
     for (from, value) in same.into_iter().chain(other) {
         if from.ends_with("num_batches_tracked") {

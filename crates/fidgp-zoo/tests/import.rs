@@ -71,6 +71,9 @@ fn what_is_no_weight_file_is_named() {
     let path = folder.path().join("readme.pt");
     std::fs::write(&path, "hello").unwrap();
     assert!(weights::read(&path).unwrap_err().to_string().contains("neither safetensors nor a PyTorch file"));
+    std::fs::write(&path, b"\x80\x04]\x94(K\x01K\x02e.").unwrap(); // pickle.dumps([1, 2], protocol=4), without its frame
+    let said = weights::read(&path).unwrap_err().to_string();
+    assert!(said.contains("not one that torch.save has written"), "{said}");
     assert!(weights::read(&folder.path().join("absent.pt")).unwrap_err().to_string().contains("absent.pt"));
 }
 
@@ -78,7 +81,7 @@ fn what_is_no_weight_file_is_named() {
 fn prefixes_are_stripped_and_the_report_lists_everything() {
     let store = small();
     let report = import(&store, &fixture("zip.pt"), ImportMode::Partial).unwrap();
-    assert_eq!(report.renamed[0], ("module.fc1.weight".to_owned(), "fc1.weight".to_owned()));
+    assert_eq!(report.renamed[0], ("module.fc1.bias".to_owned(), "fc1.bias".to_owned()));
     assert_eq!(report.missing, ["fc2.bias", "fc2.weight"]);
     assert!(report.matched.is_empty() && report.unexpected.is_empty() && report.shape_mismatch.is_empty());
     assert_eq!(values(&store.variables()["fc1.bias"]), [1.0, 2.0]);

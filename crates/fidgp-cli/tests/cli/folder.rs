@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_folder_is_named() {
     train(&["--set", "normalisation={mean=[0.5], sd=[0.25]}"]).ends(2).says(&["normalisation", "has 1 channels"]);
     assert!(!place.path("run").exists());
     fs::rename(place.path("data/tiny/val/red"), place.path("data/tiny/val/rot")).unwrap();
-    train(&[]).ends(2).says(&["data.path", "such as `red` and `rot`"]);
+    train(&[]).ends(2).says(&["data.path", "only train/ has `red`", "only val/ has `rot`"]);
     fs::rename(place.path("data/tiny/val/rot"), place.path("data/tiny/val/red")).unwrap();
     fs::write(place.path("data/tiny/train/red/000.png"), "not a picture").unwrap();
     train(&[]).ends(1).says(&["train/red/000.png, byte 0: cannot be decoded"]);

@@ -230,7 +230,8 @@ pub(super) fn explain(error: &toml::de::Error, section: &str) -> LabError {
         return LabError::config(if key.is_empty() { "config" } else { &key }, format!("is wrong: {message}"));
     };
     let distance = |known: &&str| strsim::damerau_levenshtein(unknown, known);
-    let nearest = quoted.min_by_key(distance).filter(|known| distance(known) <= 3);
+    let most = (unknown.chars().count() / 3).clamp(1, 3); // three changes make any short word of any other
+    let nearest = quoted.min_by_key(distance).filter(|known| distance(known) <= most);
     let hint = nearest.map_or(String::new(), |known| format!("; did you mean `{known}`?"));
     if message.starts_with("unknown variant") {
         return LabError::config(join(&[section, within]), format!("= `{unknown}` is not known{hint} ({message})"));
@@ -245,7 +246,10 @@ fn join(parts: &[&str]) -> String {
 /// The same error with the line of its key, where the file has one and the command line does not change it.
 fn on_its_line(error: LabError, text: &str, overrides: &[Override]) -> LabError {
     let LabError::Config { key, why } = error else { return error };
-    if overrides.iter().any(|change| change.key == key) {
+    let within = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if overrides.iter().any(|change| within(&change.key, &key) || within(&key, &change.key)) {
         return LabError::config(key, why);
     }
     let name = key.rsplit('.').next().unwrap_or_default();

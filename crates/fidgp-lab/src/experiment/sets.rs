@@ -177,12 +177,19 @@ fn open(config: &FolderConfig, root: &Path, part: Part) -> Result<ImageFolder> {
 }
 
 fn same_classes(train: &Set, test: &Set) -> Result<()> {
-    let other = train.classes().iter().zip(test.classes()).find(|(train, test)| train != test);
-    if other.is_none() && train.classes().len() == test.classes().len() {
+    let (train, test) = (train.classes(), test.classes());
+    if train == test {
         return Ok(());
     }
-    let example = other.map_or(String::new(), |(train, test)| format!(", such as `{train}` and `{test}`"));
-    let (train, test) = (train.classes().len(), test.classes().len());
-    let why = format!("has {train} classes in train/ and {test} in val/ that must be the same{example}");
+    let only = |these: &[String], those: &[String], part: &str| {
+        let first = these.iter().find(|class| !those.contains(class));
+        first.map_or(String::new(), |class| format!("; only {part} has `{class}`"))
+    };
+    let (first, second) = (only(train, test, "train/"), only(test, train, "val/"));
+    let why = format!(
+        "has {} classes in train/ and {} in val/ that must be the same{first}{second}",
+        train.len(),
+        test.len()
+    );
     Err(LabError::config("data.path", why))
 }

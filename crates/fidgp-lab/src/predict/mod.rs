@@ -22,6 +22,7 @@ use crate::error::{LabError, Result};
 use crate::experiment::{CONFIG_FILE, read_classes, restore, restore_as_trained};
 use crate::model::{Model, Signature};
 use crate::model_folder::{self, MODEL_CONFIG_FILE};
+use crate::record::RESULTS_FILE;
 use crate::source::View;
 
 /// A trained model.
@@ -60,6 +61,9 @@ impl Predictor {
     pub fn of_run(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
         let mut built = Self::untrained(run, device, data)?;
         restore(&built.config, run, &mut built.model)?;
+        if !run.join(RESULTS_FILE).exists() {
+            tracing::warn!("{}: the run is not finished, its weights so far are used", run.display());
+        }
         Ok(built)
     }
 

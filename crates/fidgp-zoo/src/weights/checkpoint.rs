@@ -33,7 +33,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
 /// behind its length.
 fn stream(bytes: &[u8]) -> Result<(Value, HashMap<String, &[u8]>)> {
     let mut rest = bytes;
-    for _ in 0..3 {
+    let magic = pickle::read(&mut rest)?;
+    if matches!(magic, Value::Sequence(_) | Value::Dict(_) | Value::Text(_) | Value::Call { .. }) {
+        return Err("a pickle, but not one that torch.save has written: save a state_dict with it".to_owned());
+    }
+    for _ in 0..2 {
         pickle::read(&mut rest)?;
     }
     let value = pickle::read(&mut rest)?;
