@@ -202,9 +202,7 @@ impl<'a> Draws<'a> {
         batches: &[Tensor],
         mut each: impl FnMut(usize, Tensor) -> Result<()>,
     ) -> Result<()> {
-        let weights = self.network.inducing();
-        let numbers: i64 = weights.iter().map(|weight| weight.sizes().d_out * weight.sizes().d_in).sum();
-        let at_once = (NUMBERS_AT_ONCE / numbers.max(1)).max(1) as u64;
+        let at_once = self.at_once(batches.first().is_some_and(|batch| batch.device().is_cuda()));
         let mut last: Option<(u64, Box<dyn Runner<'a> + 'a>)> = None;
         for start in draws.clone().step_by(at_once as usize) {
             let end = draws.end.min(start + at_once);
@@ -222,6 +220,20 @@ impl<'a> Draws<'a> {
             last = Some((end - start, runner));
         }
         Ok(())
+    }
+}
+
+impl Draws<'_> {
+    /// How many draws are held at once. On CUDA many, since a call makes many of them as fast as one. On the CPU one, where no
+    /// stage is shared by the draws; else as many as a bound allows, since shared stages are computed anew for each lot.
+    fn at_once(&self, on_cuda: bool) -> u64 {
+        let sizes = self.network.inducing().iter().map(|weight| weight.sizes()).collect::<Vec<_>>();
+        let numbers: i64 = sizes.iter().map(|sizes| sizes.d_out * sizes.d_in).sum();
+        match on_cuda {
+            true => (NUMBERS_ON_CUDA / numbers.max(1)).max(1) as u64,
+            false if self.network.first_drawn_stage() == 0 => 1,
+            false => (NUMBERS_ON_CPU / numbers.max(1)).max(1) as u64,
+        }
     }
 }
 
@@ -332,8 +344,11 @@ impl<'a> Runner<'a> for Passes<'a> {
     }
 }
 
-/// Numbers in the weights of all draws that are held at once: 1 GiB in f32.
-const NUMBERS_AT_ONCE: i64 = 1 << 28;
+/// Numbers in the weights of all draws that are held at once on CUDA: 1 GiB in f32.
+const NUMBERS_ON_CUDA: i64 = 1 << 28;
+
+/// The same on the CPU, where draws share stages: 128 MiB.
+const NUMBERS_ON_CPU: i64 = 1 << 25;
 
 /// What K draws say about the class of each input.
 #[derive(Debug)]
