@@ -42,7 +42,7 @@ fn classification() {
     };
     with(2);
     let (few, many) = (with(2), with(26));
-    let weights: i64 = config.geometry([32, 32]).iter().map(|layer| layer.dense_parameters()).sum();
+    let weights: i64 = config.geometry([32, 32]).iter().map(fidgp_zoo::LayerGeometry::dense_parameters).sum();
     let kept = 24 * 4 * weights as u64;
     assert!(many < few + kept / 8, "{few} bytes with 2 draws, {many} with 26; weights kept would be {kept} more");
 }
