@@ -11,7 +11,7 @@ pub use difference::{Difference, Units};
 pub use ood::Aurocs;
 pub use page::{TEMPERED, verdict};
 pub use settings::Differing;
-pub use summary::{Contender, OverSeeds, Spread};
+pub use summary::{Contender, Spread, TemperedSpread};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

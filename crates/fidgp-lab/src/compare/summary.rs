@@ -20,7 +20,7 @@ pub struct Spread {
 
 /// Runs with a temperature, over seeds.
 #[derive(Clone, Debug, Serialize)]
-pub struct OverSeeds {
+pub struct TemperedSpread {
     /// T.
     pub temperature: Spread,
     /// Whether T is an end of the range it is looked for in, for some seed.
@@ -54,7 +54,7 @@ pub struct Contender {
     pub metrics: BTreeMap<String, Spread>,
     /// The same networks with a temperature each, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tempered: Option<OverSeeds>,
+    pub tempered: Option<TemperedSpread>,
     /// AUROC by OoD set and score; scores that are missing in a seed are left out.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ood: BTreeMap<String, BTreeMap<String, Spread>>,
@@ -103,7 +103,7 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
 }
 
 /// The metrics that every seed has with its temperature, over seeds.
-fn tempered(runs: &[Finished]) -> Option<OverSeeds> {
+fn tempered(runs: &[Finished]) -> Option<TemperedSpread> {
     let all: Vec<_> = runs.iter().map(|run| run.tempered.as_ref()).collect::<Option<_>>()?;
     let over_seeds = |name: &String| {
         let values: Option<Vec<f64>> = all.iter().map(|one| one.metrics.get(name).copied()).collect();
@@ -111,7 +111,7 @@ fn tempered(runs: &[Finished]) -> Option<OverSeeds> {
     };
     let metrics = all.first()?.metrics.keys().filter_map(|name| Some((name.clone(), over_seeds(name)?)));
     let temperatures: Vec<_> = all.iter().map(|one| one.temperature).collect();
-    Some(OverSeeds {
+    Some(TemperedSpread {
         temperature: spread(&temperatures)?,
         at_edge: all.iter().any(|one| one.at_edge),
         metrics: metrics.collect(),
