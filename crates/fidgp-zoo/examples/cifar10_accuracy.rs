@@ -30,8 +30,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     print!("{}", import(&store, Path::new(weights), ImportMode::Whole)?);
     println!("accuracy {:.2} %", accuracy(&network, &test)?);
     if let [m] = wrap {
-        let inducing =
-            InducingConfig { inducing_rows: m.parse()?, inducing_cols: m.parse()?, ..InducingConfig::default() };
+        let inducing = InducingConfig {
+            inducing_rows: m.parse::<i64>()?.into(),
+            inducing_cols: m.parse::<i64>()?.into(),
+            ..InducingConfig::default()
+        };
         let wrapped_store = VarStore::new(Device::Cpu);
         let wrapped = config.init(&wrapped_store.root(), &LayerPlan::all(inducing), Key::new(0))?;
         print!("{}", start_network(&wrapped, &wrapped_store, store.variables())?);

@@ -8,7 +8,7 @@
 use fidgp::distribution::BoundMap;
 use fidgp::linalg::Jitter;
 use fidgp::posterior::PosteriorConfig;
-use fidgp::weight::InducingConfig;
+use fidgp::weight::{InducingConfig, InducingSize};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -71,7 +71,7 @@ impl LayerPlan {
     /// The plan of a bayesianize config.
     ///
     /// # Errors
-    /// When it is not JSON, has a key or value that is not known (with the nearest that is), or lacks the inducing sizes.
+    /// When it is not JSON, or has a key or value that is not known (with the nearest that is).
     pub fn from_bayesianize(json: &str) -> Result<Self> {
         let invalid = |error: serde_json::Error| Error::setting("bayesianize config", error, "is not a JSON object");
         let mut common: Map<String, Value> = serde_json::from_str(json).map_err(invalid)?;
@@ -134,14 +134,10 @@ fn inducing(settings: Map<String, Value>) -> Result<InducingConfig> {
     check_keys(&settings)?;
     let wrong = |error: serde_json::Error| Error::setting("bayesianize config", error, "has a value of the wrong type");
     let s: Settings = serde_json::from_value(Value::Object(settings)).map_err(wrong)?;
-    let size = |name: &str, size: Option<i64>| {
-        size.ok_or_else(|| {
-            Error::setting(name, "missing", "give a number; √d of each layer, bayesianize's default, is not there")
-        })
-    };
+    let size = |size: Option<i64>| size.map_or(InducingSize::Root, InducingSize::Count);
     Ok(InducingConfig {
-        inducing_rows: size("inducing_rows", s.inducing_rows)?,
-        inducing_cols: size("inducing_cols", s.inducing_cols)?,
+        inducing_rows: size(s.inducing_rows),
+        inducing_cols: size(s.inducing_cols),
         cap_inducing: false,
         posterior: posterior(&s)?,
         whitened_u: s.whitened_u,

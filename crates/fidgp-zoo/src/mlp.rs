@@ -154,7 +154,8 @@ mod tests {
     fn a_wrapped_mlp_draws_and_taps() {
         let store = VarStore::new(Device::Cpu);
         let config = MlpConfig { inputs: 3, hidden: vec![7, 5], outputs: 2, ..MlpConfig::paper_regression() };
-        let plan = LayerPlan::all(InducingConfig { inducing_rows: 4, inducing_cols: 3, ..Default::default() });
+        let plan =
+            LayerPlan::all(InducingConfig { inducing_rows: 4.into(), inducing_cols: 3.into(), ..Default::default() });
         let net = config.init(&(store.root() / "net"), &plan, Key::new(1)).unwrap();
         let factors = Factors::of(&net.inducing(), Check::Now).unwrap();
         let pass = Pass::draw(&net.inducing(), &factors, Mode::Train, Key::new(2)).unwrap();

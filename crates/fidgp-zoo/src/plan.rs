@@ -154,7 +154,11 @@ impl Rule {
         match (&self.slot, slot) {
             (RuleSlot::Inducing(config), _) => SlotConfig::Inducing(config.clone()),
             (RuleSlot::Size([rows, cols]), SlotConfig::Inducing(config)) => {
-                SlotConfig::Inducing(Box::new(InducingConfig { inducing_rows: *rows, inducing_cols: *cols, ..*config }))
+                SlotConfig::Inducing(Box::new(InducingConfig {
+                    inducing_rows: (*rows).into(),
+                    inducing_cols: (*cols).into(),
+                    ..*config
+                }))
             }
             (RuleSlot::Dense | RuleSlot::Baseline(_), _) | (RuleSlot::Size(_), SlotConfig::Dense) => SlotConfig::Dense,
         }
@@ -177,7 +181,10 @@ mod tests {
     fn size(plan: &LayerPlan, path: &str, kind: LayerKind) -> Option<(i64, i64)> {
         match plan.slot_for(path, kind) {
             SlotConfig::Dense => None,
-            SlotConfig::Inducing(config) => Some((config.inducing_rows, config.inducing_cols)),
+            SlotConfig::Inducing(config) => {
+                let sizes = config.sizes(1000, 1000);
+                Some((sizes.rows, sizes.cols))
+            }
         }
     }
 

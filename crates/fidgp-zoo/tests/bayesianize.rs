@@ -28,13 +28,16 @@ fn settings_by_class_and_by_name() {
     );
     let plan = LayerPlan::from_bayesianize(&json).unwrap();
     let conv = config(&plan, "layer1.0.conv1", LayerKind::Conv).unwrap();
-    assert_eq!((conv.inducing_rows, conv.inducing_cols, conv.posterior.clone()), (64, 128, PosteriorConfig::Diagonal));
+    assert_eq!(
+        (conv.inducing_rows, conv.inducing_cols, conv.posterior.clone()),
+        (64.into(), 128.into(), PosteriorConfig::Diagonal)
+    );
     assert_eq!((conv.init_lamda, conv.max_lamda, conv.max_sd_u, conv.prior_sd), (0.001, Some(0.03), Some(0.1), 0.5));
     assert!((conv.jitter - 1e-4).abs() < 1e-12 && conv.sqrt_width_scaling && conv.whitened_u);
     let fc = config(&plan, "fc", LayerKind::Linear).unwrap();
-    assert_eq!((fc.inducing_rows, fc.prior_sd), (10, 2.0));
+    assert_eq!((fc.inducing_rows, fc.prior_sd), (10.into(), 2.0));
     let named = config(&plan, "layer4.1.conv2", LayerKind::Conv).unwrap();
-    assert_eq!((named.inducing_rows, named.inducing_cols), (32, 16));
+    assert_eq!((named.inducing_rows, named.inducing_cols), (32.into(), 16.into()));
     plan.check(&ResnetConfig::cifar(10).geometry([32, 32])).unwrap();
 }
 
@@ -44,7 +47,7 @@ fn one_method_for_all_and_only_the_key_layers() {
         "ensemble_size": 5, "key_layers": ["layer2.1.conv1", "fc"]}"#;
     let plan = LayerPlan::from_bayesianize(json).unwrap();
     let conv = config(&plan, "layer2.1.conv1", LayerKind::Conv).unwrap();
-    assert_eq!((conv.inducing_cols, conv.posterior), (9, PosteriorConfig::Ensemble { members: 5 }));
+    assert_eq!((conv.inducing_cols, conv.posterior), (9.into(), PosteriorConfig::Ensemble { members: 5 }));
     assert!(config(&plan, "fc", LayerKind::Linear).is_some());
     assert!(config(&plan, "layer1.0.conv1", LayerKind::Conv).is_none());
 }
@@ -60,7 +63,6 @@ fn mistakes_are_named() {
             r#"{"inference": {"Conv2d": {"inference": "inducing", "inducing_row": 8}}}"#,
             vec!["inducing_row", "`inducing_rows`"],
         ),
-        (r#"{"inference": "inducing", "inducing_rows": 8}"#, vec!["inducing_cols", "missing"]),
         (r#"{"inference": "ffg", "max_sd": 0.1}"#, vec!["ffg", "\"inducing\"", "method = \"mean-field\""]),
         (r#"{"inference": "inducing", "inducing_rows": "8", "inducing_cols": 8}"#, vec!["wrong type"]),
         (
@@ -100,4 +102,19 @@ fn mean_field_configs_are_read() {
         let error = mean_field_from_bayesianize(json).unwrap_err().to_string();
         assert!(error.contains(part), "{json}: {error}");
     }
+}
+
+/// Without sizes a layer has the square roots of its own, as in bayesianize: `int(d ** 0.5)`, the bias column counted.
+#[test]
+fn sizes_that_are_left_out_are_square_roots() {
+    let plan = LayerPlan::from_bayesianize(r#"{"inference": "inducing", "inducing_rows": 8}"#).unwrap();
+    let SlotConfig::Inducing(config) = plan.slot_for("fc", LayerKind::Linear) else { panic!("plain") };
+    let sizes = config.sizes(100, 50 + 1);
+    assert_eq!((sizes.rows, sizes.cols), (8, 7));
+    assert_eq!(config.sizes(1, 1).cols, 1);
+    let json = serde_json::to_string(&plan).unwrap();
+    assert!(json.contains(r#""inducing_cols":"sqrt""#), "{json}");
+    assert_eq!(serde_json::from_str::<LayerPlan>(&json).unwrap(), plan);
+    let wrong = serde_json::from_str::<LayerPlan>(&json.replace("sqrt", "most")).unwrap_err().to_string();
+    assert!(wrong.contains("whole number, or \"sqrt\""), "{wrong}");
 }

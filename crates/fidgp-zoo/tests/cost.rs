@@ -11,7 +11,7 @@ use tch::nn::VarStore;
 use tch::{Device, Tensor};
 
 fn sized(m: i64, posterior: PosteriorConfig) -> LayerPlan {
-    let config = InducingConfig { inducing_rows: m, inducing_cols: m, posterior, ..Default::default() };
+    let config = InducingConfig { inducing_rows: m.into(), inducing_cols: m.into(), posterior, ..Default::default() };
     LayerPlan::all(config).kind_size(LayerKind::Linear, 100, 128)
 }
 
@@ -84,8 +84,13 @@ fn our_counts_are_what_the_store_holds() {
         PosteriorConfig::Flow { flow: FlowConfig::compat() },
     ];
     for (posterior, learn_lamda) in families.into_iter().zip([true, false].into_iter().cycle()) {
-        let inducing =
-            InducingConfig { inducing_rows: 6, inducing_cols: 8, posterior, learn_lamda, ..Default::default() };
+        let inducing = InducingConfig {
+            inducing_rows: 6.into(),
+            inducing_cols: 8.into(),
+            posterior,
+            learn_lamda,
+            ..Default::default()
+        };
         let plan = LayerPlan::all(inducing).size("layer1.*", 3, 9).dense_layers("layer3.*");
         let config = ResnetConfig { width: 4, classes: 5, ..ResnetConfig::default() };
         let store = VarStore::new(Device::Cpu);
@@ -131,7 +136,7 @@ fn posteriors_of_the_released_code_have_its_parameters() {
     let plan = |posterior| {
         LayerPlan::only(
             &["fc"],
-            &InducingConfig { inducing_rows: 4, inducing_cols: 8, posterior, ..Default::default() },
+            &InducingConfig { inducing_rows: 4.into(), inducing_cols: 8.into(), posterior, ..Default::default() },
         )
     };
     let parameters = |posterior| cifar(10, &plan(posterior)).parameters;

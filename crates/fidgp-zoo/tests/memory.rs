@@ -21,7 +21,7 @@ fn peak() -> u64 {
 }
 
 fn all_layers() -> LayerPlan {
-    LayerPlan::all(InducingConfig { inducing_rows: 4, inducing_cols: 4, ..InducingConfig::default() })
+    LayerPlan::all(InducingConfig { inducing_rows: 4.into(), inducing_cols: 4.into(), ..InducingConfig::default() })
 }
 
 #[test]

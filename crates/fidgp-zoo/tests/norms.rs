@@ -19,8 +19,8 @@ fn network(layers: &[&str]) -> (VarStore, Resnet) {
     let store = VarStore::new(Device::Cpu);
     let config = ResnetConfig { width: 8, classes: 5, ..ResnetConfig::default() };
     let inducing = InducingConfig {
-        inducing_rows: 4,
-        inducing_cols: 4,
+        inducing_rows: 4.into(),
+        inducing_cols: 4.into(),
         init_lamda: 0.5,
         max_lamda: Some(1.0),
         ..Default::default()

@@ -32,7 +32,7 @@ fn weight(store: &VarStore, shape: (i64, i64), config: &InducingConfig) -> Induc
 }
 
 fn sized(rows: i64, cols: i64) -> InducingConfig {
-    InducingConfig { inducing_rows: rows, inducing_cols: cols, ..Default::default() }
+    InducingConfig { inducing_rows: rows.into(), inducing_cols: cols.into(), ..Default::default() }
 }
 
 #[test]

@@ -111,8 +111,10 @@ fn resnet_20_forwards_and_its_depth_is_checked() {
 fn the_plan_reaches_the_layers_it_names() {
     let store = VarStore::new(Device::Cpu);
     let config = ResnetConfig { width: 8, ..ResnetConfig::default() };
-    let plan =
-        LayerPlan::only(&PAPER_FOUR, &InducingConfig { inducing_rows: 4, inducing_cols: 4, ..Default::default() });
+    let plan = LayerPlan::only(
+        &PAPER_FOUR,
+        &InducingConfig { inducing_rows: 4.into(), inducing_cols: 4.into(), ..Default::default() },
+    );
     let net = config.init(&(store.root() / "model"), &plan, Key::new(0)).unwrap();
     let names: Vec<_> = net.inducing().iter().map(|weight| weight.name.clone()).collect();
     assert_eq!(names, PAPER_FOUR.map(|name| format!("model.{name}")));
@@ -136,7 +138,12 @@ fn training_reaches_every_parameter() {
     // more hidden units than columns, so that no block has only dead units
     let flow = FlowConfig::Made(MadeConfig { hidden: Some(32), ..MadeConfig::default() });
     let posterior = PosteriorConfig::Flow { flow };
-    let plan = LayerPlan::all(InducingConfig { inducing_rows: 8, inducing_cols: 6, posterior, ..Default::default() });
+    let plan = LayerPlan::all(InducingConfig {
+        inducing_rows: 8.into(),
+        inducing_cols: 6.into(),
+        posterior,
+        ..Default::default()
+    });
     let plan = plan.kind_size(LayerKind::Linear, 3, 4);
     let config = ResnetConfig { width: 4, classes: 5, ..ResnetConfig::default() };
     let net = config.init(&store.root(), &plan, Key::new(0)).unwrap();
@@ -164,7 +171,7 @@ fn draws_share_what_stands_before_the_first_bayesian_layer() {
     let config = ResnetConfig { width: 8, classes: 5, ..ResnetConfig::default() };
     for (layers, first) in [(&PAPER_FOUR[..], 4), (&["layer4.1.conv2"][..], 8), (&["fc"][..], 9), (&["conv1"][..], 0)] {
         let store = VarStore::new(Device::Cpu);
-        let inducing = InducingConfig { inducing_rows: 4, inducing_cols: 4, ..Default::default() };
+        let inducing = InducingConfig { inducing_rows: 4.into(), inducing_cols: 4.into(), ..Default::default() };
         let net = config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(0)).unwrap();
         assert_eq!((net.first_drawn_stage(), net.stages()), (first, 10), "{layers:?}");
         let batches: Vec<_> =

@@ -80,7 +80,12 @@ fn store_holds(network: &[fidgp_zoo::LayerGeometry], plan: &LayerPlan, store: &V
 }
 
 fn small() -> InducingConfig {
-    InducingConfig { inducing_rows: 4, inducing_cols: 4, posterior: PosteriorConfig::Diagonal, ..Default::default() }
+    InducingConfig {
+        inducing_rows: 4.into(),
+        inducing_cols: 4.into(),
+        posterior: PosteriorConfig::Diagonal,
+        ..Default::default()
+    }
 }
 
 #[test]

@@ -117,8 +117,12 @@ impl Subject {
     pub(super) fn plan(self, sizes: LayerSizes) -> LayerPlan {
         let inducing = |posterior: PosteriorConfig, conditional: Conditional, noise: NoiseOn| {
             let (rows, cols) = (sizes.inducing, sizes.inducing);
-            let config =
-                InducingConfig { inducing_rows: rows, inducing_cols: cols, posterior, ..InducingConfig::default() };
+            let config = InducingConfig {
+                inducing_rows: rows.into(),
+                inducing_cols: cols.into(),
+                posterior,
+                ..InducingConfig::default()
+            };
             LayerPlan::all(InducingConfig { conditional, noise, ..config })
         };
         let flow = || PosteriorConfig::Flow { flow: FlowConfig::Diagonal(DiagonalConfig::default()) };

@@ -62,7 +62,8 @@ fn parameters(key: &str, size: i64) -> Option<Result<i64>> {
             return Some(count(&network, None, &LayerPlan::dense()));
         }
     };
-    let config = InducingConfig { inducing_rows: size, inducing_cols: size, posterior, ..Default::default() };
+    let config =
+        InducingConfig { inducing_rows: size.into(), inducing_cols: size.into(), posterior, ..Default::default() };
     if let Some(network) = segmenter(rest) {
         let four = key.ends_with("_4layers");
         let plan = if four { LayerPlan::only(&PAPER_FOUR_FCN, &config) } else { LayerPlan::all(config) };

@@ -237,8 +237,8 @@ impl<'a> Inducing<'a> {
 /// A weight with the file's settings; its tensors are replaced by the file's.
 fn empty(inputs: &Node, name: &str, sizes: Sizes, setting: Setting) -> Result<InducingWeight> {
     let config = InducingConfig {
-        inducing_rows: sizes.rows,
-        inducing_cols: sizes.cols,
+        inducing_rows: sizes.rows.into(),
+        inducing_cols: sizes.cols.into(),
         cap_inducing: false,
         posterior: PosteriorConfig::Diagonal,
         max_sd_u: None,

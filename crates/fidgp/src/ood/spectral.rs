@@ -67,8 +67,8 @@ mod tests {
         for conditional in [Conditional::Matheron, Conditional::Reparam] {
             let store = tch::nn::VarStore::new(Device::Cpu);
             let config = InducingConfig {
-                inducing_rows: 4,
-                inducing_cols: 5,
+                inducing_rows: 4.into(),
+                inducing_cols: 5.into(),
                 init_lamda: 0.02,
                 conditional,
                 ..InducingConfig::default()

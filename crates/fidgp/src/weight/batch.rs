@@ -389,8 +389,8 @@ mod tests {
                 PosteriorConfig::Flow { flow: FlowConfig::default() },
             ] {
                 compare(&InducingConfig {
-                    inducing_rows: 4,
-                    inducing_cols: 3,
+                    inducing_rows: 4.into(),
+                    inducing_cols: 3.into(),
                     conditional,
                     noise,
                     posterior,

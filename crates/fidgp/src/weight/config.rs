@@ -9,15 +9,71 @@ use crate::posterior::PosteriorConfig;
 use crate::prior::{MOST_INDUCING, Sizes, ZStart};
 use crate::{Error, Result};
 
+/// The size of an inducing matrix in one direction: a number, or `"sqrt"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub enum InducingSize {
+    /// So many for every layer.
+    Count(i64),
+    /// The square root of the layer's own size, rounded down: bayesianize's default.
+    Root,
+}
+
+/// A size as files have it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "must be a whole number, or \"sqrt\"")]
+enum Written {
+    Number(i64),
+    Word(String),
+}
+
+const ROOT: &str = "sqrt";
+
+impl From<i64> for InducingSize {
+    fn from(size: i64) -> Self {
+        Self::Count(size)
+    }
+}
+
+impl TryFrom<Written> for InducingSize {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Number(size) => Ok(Self::Count(size)),
+            Written::Word(word) if word == ROOT => Ok(Self::Root),
+            Written::Word(word) => Err(format!("`{word}` must be a whole number, or \"{ROOT}\"")),
+        }
+    }
+}
+
+impl From<InducingSize> for Written {
+    fn from(size: InducingSize) -> Self {
+        match size {
+            InducingSize::Count(size) => Self::Number(size),
+            InducingSize::Root => Self::Word(ROOT.to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for InducingSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Count(size) => write!(f, "{size}"),
+            Self::Root => f.write_str(ROOT),
+        }
+    }
+}
+
 /// How a layer's weight is made Bayesian. Names follow bayesianize where it has the same thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "the switches of bayesianize's configs, under their names")]
 pub struct InducingConfig {
     /// R, the rows of U (the paper's M_out).
-    pub inducing_rows: i64,
+    pub inducing_rows: InducingSize,
     /// C, the columns of U (the paper's M_in).
-    pub inducing_cols: i64,
+    pub inducing_cols: InducingSize,
     /// Reduce R to d_out and C to d_in where they exceed them; the released code does not.
     pub cap_inducing: bool,
     /// q(U).
@@ -59,8 +115,8 @@ pub struct InducingConfig {
 impl Default for InducingConfig {
     fn default() -> Self {
         Self {
-            inducing_rows: 128,
-            inducing_cols: 128,
+            inducing_rows: InducingSize::Count(128),
+            inducing_cols: InducingSize::Count(128),
             cap_inducing: true,
             posterior: PosteriorConfig::Flow { flow: crate::flow::FlowConfig::default() },
             whitened_u: true,
@@ -91,8 +147,12 @@ impl InducingConfig {
 
     /// The inducing sizes for a weight `[d_out, d_in]`, after the cap.
     pub fn sizes(&self, d_out: i64, d_in: i64) -> Sizes {
-        let cap = |size: i64, width: i64| if self.cap_inducing { size.min(width) } else { size };
-        Sizes { d_out, d_in, rows: cap(self.inducing_rows, d_out), cols: cap(self.inducing_cols, d_in) }
+        let of = |size: InducingSize, width: i64| match size {
+            InducingSize::Count(size) if self.cap_inducing => size.min(width),
+            InducingSize::Count(size) => size,
+            InducingSize::Root => width.isqrt().max(1),
+        };
+        Sizes { d_out, d_in, rows: of(self.inducing_rows, d_out), cols: of(self.inducing_cols, d_in) }
     }
 
     /// Whether the settings are possible; an error begins with `name`, the layer or section they are of.
@@ -100,7 +160,11 @@ impl InducingConfig {
         let wrong = |setting: &str, value: &dyn ToString, advice: &str| {
             Err(Error::setting(format!("{name}: {setting}"), value.to_string(), advice))
         };
-        if [self.inducing_rows, self.inducing_cols].iter().any(|size| !(1..=MOST_INDUCING).contains(size)) {
+        let possible = |size: &InducingSize| match size {
+            InducingSize::Count(size) => (1..=MOST_INDUCING).contains(size),
+            InducingSize::Root => true,
+        };
+        if ![self.inducing_rows, self.inducing_cols].iter().all(possible) {
             let size = format!("{}x{}", self.inducing_rows, self.inducing_cols);
             return wrong("inducing_rows x inducing_cols", &size, &format!("must be 1 to {MOST_INDUCING} each"));
         }

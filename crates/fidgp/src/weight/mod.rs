@@ -9,7 +9,7 @@ mod order;
 
 pub(crate) use batch::draw_many;
 pub use batch::{draw_ahead, draw_all};
-pub use config::InducingConfig;
+pub use config::{InducingConfig, InducingSize};
 pub use order::Order;
 
 use tch::Tensor;

@@ -41,11 +41,11 @@ mod tests {
     /// What a draw holds is what the order says, for one layer and for all layers at once.
     #[test]
     fn a_draw_comes_in_the_order_that_is_named() {
-        let config = |conditional, noise, size| InducingConfig {
+        let config = |conditional, noise, size: i64| InducingConfig {
             conditional,
             noise,
-            inducing_rows: size,
-            inducing_cols: size,
+            inducing_rows: size.into(),
+            inducing_cols: size.into(),
             ..InducingConfig::default()
         };
         for (config, expected) in [

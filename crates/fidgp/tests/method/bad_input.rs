@@ -28,8 +28,8 @@ fn init(config: &InducingConfig) -> Result<InducingWeight, Error> {
 fn settings_out_of_range_are_refused_by_name() {
     let base = config();
     let cases = [
-        (InducingConfig { inducing_rows: 0, ..base.clone() }, ["inducing_rows", "0x2"]),
-        (InducingConfig { inducing_cols: -1, ..base.clone() }, ["inducing_cols", "3x-1"]),
+        (InducingConfig { inducing_rows: 0.into(), ..base.clone() }, ["inducing_rows", "0x2"]),
+        (InducingConfig { inducing_cols: (-1).into(), ..base.clone() }, ["inducing_cols", "3x-1"]),
         (InducingConfig { init_lamda: 0.9, max_lamda: Some(0.9), ..base.clone() }, ["init_lamda", "0.9"]),
         (InducingConfig { init_lamda: 1.2, max_lamda: Some(0.9), ..base.clone() }, ["init_lamda", "1.2"]),
         (InducingConfig { init_lamda: 0.0, ..base.clone() }, ["init_lamda", "0"]),
@@ -60,7 +60,7 @@ fn settings_out_of_range_are_refused_by_name() {
 fn flow_settings_are_refused_with_the_layers_name() {
     let flow = |flow| InducingConfig { posterior: PosteriorConfig::Flow { flow }, ..config() };
     assert_says(init(&flow(FlowConfig::Diagonal(DiagonalConfig { slope: 1.0 }))), &["block.fc", "slope", "1"]);
-    let coupling = InducingConfig { inducing_cols: 1, ..flow(FlowConfig::Coupling(CouplingConfig::default())) };
+    let coupling = InducingConfig { inducing_cols: 1.into(), ..flow(FlowConfig::Coupling(CouplingConfig::default())) };
     assert_says(init(&coupling), &["block.fc", "coupling"]);
 }
 

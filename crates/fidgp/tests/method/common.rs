@@ -84,8 +84,8 @@ pub fn assert_moments(what: &str, draws: &Tensor, mean: &Tensor, covariance: &Te
 /// 3×2 inducing values, a moderate D and no jitter, so that dense formulas without jitter are exact.
 pub fn config() -> InducingConfig {
     InducingConfig {
-        inducing_rows: 3,
-        inducing_cols: 2,
+        inducing_rows: 3.into(),
+        inducing_cols: 2.into(),
         cap_inducing: false,
         posterior: PosteriorConfig::Diagonal,
         init_sd_u: 0.3,

@@ -76,13 +76,14 @@ fn merged_and_unmerged_matheron_are_one() {
 /// λ = 1 is the prior conditional; any other λ scales its covariance by λ².
 #[test]
 fn matheron_draws_have_the_oracles_moments() {
-    let over_complete = InducingConfig { inducing_rows: 6, inducing_cols: 7, ..noisy() };
+    let over_complete = InducingConfig { inducing_rows: 6.into(), inducing_cols: 7.into(), ..noisy() };
     for (config, seed) in [(noisy(), 10), (over_complete, 11)] {
         let (_store, weight) = weight(SHAPE, &config, seed);
         // ZZᵀ is singular with more inducing values than weights: its factor needs a trace of jitter
         let prior = weight.prior.factors(Jitter { relative: 1e-10, escalations: 3 }, Grams::Factored).unwrap();
         let oracle = Oracle::of(&weight.prior);
-        let u = normal(Key::new(12), &[config.inducing_rows, config.inducing_cols]);
+        let sizes = config.sizes(i64::MAX, i64::MAX); // never capped
+        let u = normal(Key::new(12), &[sizes.rows, sizes.cols]);
         let mean = oracle.gain.matmul(&u.view([-1, 1])).view([-1]);
         for lambda in [1.0, 0.3] {
             let draws = conditional::matheron(&prior, &prior.whiten(&u), &lambda.into(), &many(&prior, Key::new(13)));

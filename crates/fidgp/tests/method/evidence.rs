@@ -31,8 +31,8 @@ struct Regression {
 impl Regression {
     fn new(posterior: PosteriorConfig, x: Tensor, z_col: &Tensor) -> Self {
         let config = InducingConfig {
-            inducing_rows: 1,
-            inducing_cols: 3,
+            inducing_rows: 1.into(),
+            inducing_cols: 3.into(),
             posterior,
             init_sd_u: 0.3,
             max_sd_u: None,

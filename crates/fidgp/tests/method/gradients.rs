@@ -65,7 +65,8 @@ fn error(model: &Model, variable: &Tensor) -> f64 {
 }
 
 fn check(config: &InducingConfig) {
-    let config = InducingConfig { inducing_rows: 2, inducing_cols: 2, cap_inducing: true, ..config.clone() };
+    let config =
+        InducingConfig { inducing_rows: 2.into(), inducing_cols: 2.into(), cap_inducing: true, ..config.clone() };
     let model = Model::new(&config, [2, 3, 1], 4, Kind::Double);
     model.loss(Mode::Eval).backward();
     for (name, variable) in model.parameters() {
@@ -166,8 +167,8 @@ fn every_parameter_moves_in_a_training_step() {
     for posterior in families {
         for conditional in conditionals() {
             let config = InducingConfig {
-                inducing_rows: 6,
-                inducing_cols: 6,
+                inducing_rows: 6.into(),
+                inducing_cols: 6.into(),
                 posterior: posterior.clone(),
                 jitter: 1e-5,
                 ..conditional

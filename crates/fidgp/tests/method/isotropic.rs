@@ -18,7 +18,8 @@ fn kl(from: &Tensor, to: &Tensor) -> f64 {
 fn the_exact_isotropic_kl_is_the_dense_one() {
     // under-complete, square, over-complete in one direction, in both
     for (rows, cols) in [(3, 2), (4, 5), (6, 2), (2, 7), (6, 8)] {
-        let config = InducingConfig { inducing_rows: rows, inducing_cols: cols, ..reparam(NoiseOn::Weights) };
+        let config =
+            InducingConfig { inducing_rows: rows.into(), inducing_cols: cols.into(), ..reparam(NoiseOn::Weights) };
         let (_store, weight) = weight((4, 5), &config, 31);
         let (prior, oracle) = (factors(&weight), Oracle::of(&weight.prior));
         for lambda in [1e-3, 0.3, 1.5] {

@@ -49,7 +49,7 @@ proptest! {
     ) {
         let closed_form = !matches!(posterior, PosteriorConfig::Flow { .. });
         let config = InducingConfig {
-            inducing_rows, inducing_cols, cap_inducing, posterior, conditional, noise, conditional_kl, ..InducingConfig::default()
+            inducing_rows: inducing_rows.into(), inducing_cols: inducing_cols.into(), cap_inducing, posterior, conditional, noise, conditional_kl, ..InducingConfig::default()
         };
         let store = store(if single { Kind::Float } else { Kind::Double });
         let weight = InducingWeight::init(&(store.root() / "fc"), d_out, d_in, &config, Key::new(seed)).unwrap();
