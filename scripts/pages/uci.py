@@ -133,7 +133,7 @@ def far_from_published():
         if theirs and ours and ours["metrics"]["reg/RMSE"] > 1.5 * theirs:
             plain = runs["deterministic"]["metrics"]["reg/RMSE"]
             far.append(f"{name} ({ours['metrics']['reg/RMSE']:.2f}, published {theirs}, our deterministic network {plain:.2f})")
-    return f" RMSE of our MC dropout is far above the published on {', '.join(far)}: validation NLL chose noise that is predicted, which explains errors away where it should mend them." if far else ""
+    return f" RMSE of our MC dropout is far above the published on {', '.join(far)}; validation NLL chose predicted noise there." if far else ""
 
 
 def uci_said():

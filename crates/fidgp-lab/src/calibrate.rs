@@ -13,8 +13,8 @@ use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
 use crate::experiment::norms::{self, NORMS_FILE};
 use crate::experiment::{Sets, Use, chosen_checkpoint};
+use crate::json;
 use crate::model::Model;
-use crate::record::write_atomically;
 use crate::source::ImageSet;
 use crate::train::checkpoint;
 
@@ -50,9 +50,7 @@ pub struct Temperature {
 /// As [`fit`], and when the disk fails.
 pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Result<Temperature> {
     let found = fit(config, run, data, device)?;
-    let path = run.join(TEMPERATURE_FILE);
-    let text = serde_json::to_string_pretty(&found).map_err(|error| LabError::file(&path, &error))?;
-    write_atomically(&path, (text + "\n").as_bytes())?;
+    json::write(&run.join(TEMPERATURE_FILE), &found)?;
     Ok(found)
 }
 
@@ -116,8 +114,7 @@ pub fn read(run: &Path, step: u64) -> Result<Option<f64>> {
         return Ok(None);
     }
     let broken = |why: String| LabError::File { path: path.clone(), why };
-    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
-    let found: Temperature = serde_json::from_slice(&text).map_err(|error| LabError::file(&path, &error))?;
+    let found: Temperature = json::read(&path)?;
     Tempered::check(found.temperature).map_err(|error| broken(error.to_string()))?;
     if found.step != step {
         let why = format!("was fitted to the weights of step {}, these are of step {step}", found.step);

@@ -14,6 +14,7 @@ pub mod device;
 pub mod error;
 pub mod evaluate;
 pub mod experiment;
+mod json;
 pub mod maps;
 pub mod model;
 pub mod model_folder;

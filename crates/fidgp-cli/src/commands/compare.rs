@@ -94,15 +94,15 @@ fn table(comparison: &Comparison) -> String {
         let (parameters, macs) = (format::short(one.parameters as f64), format::short(one.macs as f64));
         let _ = write!(text, "{:<width$}  {parameters:>10}  {:>6}  {macs:>9}  {training:>8}", one.name, one.passes);
         for metric in &metrics {
-            let value = one.metrics.get(*metric).map_or("–".to_owned(), shown);
+            let value = one.metrics.get(*metric).map_or("–".to_owned(), Spread::to_string);
             let _ = write!(text, "  {value:>19}");
         }
         text.push('\n');
     }
     for (one, with) in all.iter().filter_map(|one| Some((one, one.tempered.as_ref()?))) {
-        let said = TEMPERED.iter().filter_map(|metric| Some(format!("{metric} {}", shown(with.metrics.get(*metric)?))));
+        let said = TEMPERED.iter().filter_map(|metric| Some(format!("{metric} {}", with.metrics.get(*metric)?)));
         let said: Vec<_> = said.collect();
-        let _ = writeln!(text, "{:<width$}  temperature {}: {}", one.name, shown(&with.temperature), said.join(", "));
+        let _ = writeln!(text, "{:<width$}  temperature {}: {}", one.name, with.temperature, said.join(", "));
     }
     for (one, (set, scores)) in all.iter().flat_map(|one| one.ood.iter().map(move |of_set| (one, of_set))) {
         let said = OOD_SHOWN.iter().filter_map(|score| Some((*score, scores.get(*score)?)));
@@ -124,11 +124,4 @@ fn table(comparison: &Comparison) -> String {
             writeln!(text, "{name:<width$}  {metric:<9} {:+.4}{interval}  {pairs} {units}: {}", one.mean, verdict(one));
     }
     text
-}
-
-fn shown(spread: &Spread) -> String {
-    match spread.sd {
-        Some(sd) => format!("{:.4} ± {sd:.4}", spread.mean),
-        None => format!("{:.4}", spread.mean),
-    }
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::growth::{Grown, Growth, Line, Point};
-use crate::error::{LabError, Result};
+use crate::error::Result;
+use crate::json;
 use crate::record::write_atomically;
 use crate::report::html::{figures, grid, page, section, tag};
 use crate::report::svg::escape;
@@ -47,9 +48,7 @@ const PARTS: [(&str, Part); 2] = [
 /// # Errors
 /// When the disk fails.
 pub fn write(growth: &Growth, out: &Path) -> Result<PathBuf> {
-    let json = out.join("growth.json");
-    let text = serde_json::to_string_pretty(growth).map_err(|error| LabError::file(&json, &error))?;
-    write_atomically(&json, (text + "\n").as_bytes())?;
+    json::write(&out.join("growth.json"), growth)?;
     let charts: Vec<_> = growth.axes.iter().map(|line| chart(growth, line)).collect();
     let drawn = growth.axes.iter().zip(&charts).map(|(line, chart)| {
         let drawing = chart.figure(&format!("growth-{}", line.axis.name()));

@@ -23,7 +23,8 @@ use crate::calibrate;
 use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::experiment::{self, CONFIG_FILE, Setting};
-use crate::record::{Examples, Hardware, RESULTS_FILE, commit, write_atomically};
+use crate::json;
+use crate::record::{Examples, Hardware, RESULTS_FILE, commit};
 use crate::report::Run;
 use crate::train::Watch;
 
@@ -149,9 +150,7 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
         differences,
         page,
     };
-    let path = plan.out.join(COMPARISON_FILE);
-    let json = serde_json::to_string_pretty(&comparison).map_err(|error| LabError::file(&path, &error))?;
-    write_atomically(&path, (json + "\n").as_bytes())?;
+    json::write(&plan.out.join(COMPARISON_FILE), &comparison)?;
     page::write(&comparison, &finished)?;
     Ok(comparison)
 }

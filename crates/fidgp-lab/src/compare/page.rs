@@ -86,16 +86,12 @@ fn failed(failed: &[Failed]) -> Option<Section> {
 
 /// NLL, calibration and Brier score as trained and with a temperature.
 fn tempered(contenders: &[Contender]) -> Option<Section> {
-    let cell = |spread: Option<&Spread>| match spread {
-        None => "–".to_owned(),
-        Some(Spread { mean, sd: Some(sd) }) => format!("{mean:.4} ± {sd:.4}"),
-        Some(Spread { mean, sd: None }) => format!("{mean:.4}"),
-    };
+    let cell = |spread: Option<&Spread>| spread.map_or("–".to_owned(), Spread::to_string);
     let row = |one: &Contender| {
         let with = one.tempered.as_ref()?;
         let edge = if with.at_edge { " (end of its range)" } else { "" };
         let both = TEMPERED.map(|metric| [cell(one.metrics.get(metric)), cell(with.metrics.get(metric))]);
-        let mut cells = vec![one.name.clone(), format!("{}{edge}", cell(Some(&with.temperature)))];
+        let mut cells = vec![one.name.clone(), format!("{}{edge}", with.temperature)];
         cells.extend(both.into_iter().flatten());
         Some(cells)
     };

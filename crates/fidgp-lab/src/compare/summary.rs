@@ -18,6 +18,13 @@ pub struct Spread {
     pub sd: Option<f64>,
 }
 
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{:.4}", self.mean)?;
+        self.sd.map_or(Ok(()), |sd| write!(f, " ± {sd:.4}"))
+    }
+}
+
 /// Runs with a temperature, over seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct TemperedSpread {

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Plan, setting};
 use crate::calibrate;
 use crate::config::RunConfig;
-use crate::error::{LabError, Result};
+use crate::error::Result;
 use crate::experiment;
+use crate::json;
 use crate::predict::Predictor;
-use crate::record::write_atomically;
 
 /// The file in a run's folder; it goes with the weights it was measured with.
 pub(super) const TEMPERED_FILE: &str = "tempered.json";
@@ -31,8 +31,7 @@ pub struct Tempered {
 pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<Tempered> {
     let path = run.join(TEMPERED_FILE);
     if path.exists() {
-        let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
-        return serde_json::from_slice(&text).map_err(|error| LabError::file(&path, &error));
+        return json::read(&path);
     }
     let fitted = calibrate::fit(config, run, &plan.data_root, plan.device)?;
     let mut predictor = Predictor::as_trained(run, plan.device, Some(&plan.data_root))?;
@@ -44,7 +43,6 @@ pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<Temp
         at_edge: fitted.at_edge,
         metrics: metrics.filter_map(|(name, value)| Some((name, value?))).collect(),
     };
-    let text = serde_json::to_string_pretty(&found).map_err(|error| LabError::file(&path, &error))?;
-    write_atomically(&path, (text + "\n").as_bytes())?;
+    json::write(&path, &found)?;
     Ok(found)
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{Row, Subject, Table};
-use crate::error::{LabError, Result};
+use crate::error::Result;
+use crate::json;
 use crate::record::write_atomically;
 use crate::report::html::{figures, grid, page, section, tag};
 use crate::report::svg::escape;
@@ -14,9 +15,7 @@ use crate::report::{Axis, Chart, Drawing, Layer, Marker, Shape, chart::series_cl
 /// # Errors
 /// When the disk fails.
 pub fn write(table: &Table, out: &Path) -> Result<PathBuf> {
-    let json = out.join("complexity.json");
-    let text = serde_json::to_string_pretty(table).map_err(|error| LabError::file(&json, &error))?;
-    write_atomically(&json, (text + "\n").as_bytes())?;
+    json::write(&out.join("complexity.json"), table)?;
     let drawn = drawings(table);
     for figure in &drawn {
         write_atomically(&out.join(format!("{}.svg", figure.id)), figure.standalone().as_bytes())?;

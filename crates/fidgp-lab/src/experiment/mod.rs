@@ -25,9 +25,10 @@ use tch::Device;
 use crate::calibrate;
 use crate::config::{DataConfig, RunConfig, Select};
 use crate::error::{LabError, Result};
+use crate::json;
 use crate::model::Model;
 use crate::predict::Predictor;
-use crate::record::{Cost, EpochRecord, EpochWriter, Results, Schema, Time, commit, write_atomically};
+use crate::record::{Cost, EpochRecord, EpochWriter, Results, Schema, Time, commit};
 use crate::train::{Outcome, Watch, checkpoint};
 
 /// The file with the resolved config in a run folder.
@@ -140,9 +141,7 @@ pub(crate) fn chosen_checkpoint(config: &RunConfig, run: &Path) -> PathBuf {
 
 /// Writes the names of the classes into a run folder, for those who use the network without the data.
 fn write_classes(run: &Path, classes: &[String]) -> Result<()> {
-    let path = run.join(CLASSES_FILE);
-    let text = serde_json::to_string_pretty(classes).map_err(|error| LabError::file(&path, &error))?;
-    Ok(write_atomically(&path, (text + "\n").as_bytes())?)
+    json::write(&run.join(CLASSES_FILE), classes)
 }
 
 /// The names of the classes that a run folder has, if it has them.
@@ -154,8 +153,7 @@ pub fn read_classes(run: &Path) -> Result<Option<Vec<String>>> {
     if !path.exists() {
         return Ok(None);
     }
-    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
-    serde_json::from_slice(&text).map(Some).map_err(|error| LabError::file(&path, &error))
+    json::read(&path).map(Some)
 }
 
 /// Refuses to go on with (or measure) a run on data whose classes are others: a label would mean something else.

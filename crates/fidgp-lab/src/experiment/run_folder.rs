@@ -11,6 +11,7 @@ use super::{CLASSES_FILE, CONFIG_FILE, Sets, Setting, norms};
 use crate::calibrate::TEMPERATURE_FILE;
 use crate::config::{DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
+use crate::json;
 use crate::model::{MEMBERS, Model};
 use crate::record::{EPOCHS_FILE, EXAMPLES_FILE, RESULTS_FILE, write_atomically};
 use crate::report;
@@ -136,8 +137,7 @@ pub fn same_images(run: &Path, sets: &Sets) -> Result<()> {
     if !path.exists() {
         return Ok(());
     }
-    let text = std::fs::read(&path).map_err(|error| LabError::file(&path, &error))?;
-    let before: TrainedOn = serde_json::from_slice(&text).map_err(|error| LabError::file(&path, &error))?;
+    let before: TrainedOn = json::read(&path)?;
     let now = TrainedOn::of(sets);
     if before == now {
         return Ok(());
@@ -153,9 +153,7 @@ pub fn same_images(run: &Path, sets: &Sets) -> Result<()> {
 
 /// Remembers the training images of a run.
 pub fn keep_images(run: &Path, sets: &Sets) -> Result<()> {
-    let path = run.join(TRAINED_ON_FILE);
-    let text = serde_json::to_string_pretty(&TrainedOn::of(sets)).map_err(|error| LabError::file(&path, &error))?;
-    Ok(write_atomically(&path, (text + "\n").as_bytes())?)
+    json::write(&run.join(TRAINED_ON_FILE), &TrainedOn::of(sets))
 }
 
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that

@@ -25,6 +25,7 @@ use tch::{Device, Kind, Tensor};
 use crate::config::{DataConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::experiment::norms::{self, NORMS_FILE};
+use crate::json;
 use crate::model::{Model, Signature};
 use crate::predict::Predictor;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
@@ -88,11 +89,11 @@ pub fn export(run: &Path, predictor: &Predictor, dtype: Dtype, out: &Path) -> Re
     let results = run.join(RESULTS_FILE);
     let results = if results.exists() { Some(Results::read(&results)?) } else { None };
     checkpoint::write(&out.join(WEIGHTS_FILE), &tensors, ("model", FORMAT.to_owned()))?;
-    write_json(&out.join(PREPROCESSOR_FILE), &preprocessor::of(predictor)?)?;
+    json::write(&out.join(PREPROCESSOR_FILE), &preprocessor::of(predictor)?)?;
     norms::write(&out.join(NORMS_FILE), &predictor.model.norms, 0)?;
     let card = card::card(predictor, dtype, results.as_ref());
     write_atomically(&out.join(CARD_FILE), card.as_bytes())?;
-    write_json(&out.join(MODEL_CONFIG_FILE), &config)?;
+    json::write(&out.join(MODEL_CONFIG_FILE), &config)?;
     Ok(rounding)
 }
 
@@ -117,7 +118,7 @@ fn architecture(network: &NetworkConfig) -> String {
 /// When a file is missing, broken, or does not fit the others; the message names it.
 pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
     let path = folder.join(MODEL_CONFIG_FILE);
-    let config: ModelConfig = read_json(&path)?;
+    let config: ModelConfig = json::read(&path)?;
     let broken = |why: String| LabError::File { path: path.clone(), why };
     if config.format != FORMAT {
         return Err(broken(format!("`format` is `{}`, this program reads `{FORMAT}`", config.format)));
@@ -127,7 +128,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
     if config.id2label.keys().copied().ne(0..classes.len()) {
         return Err(broken("`id2label` does not number the classes from 0 without gaps".to_owned()));
     }
-    let (signature, view) = match read_json(&folder.join(PREPROCESSOR_FILE))? {
+    let (signature, view) = match json::read(&folder.join(PREPROCESSOR_FILE))? {
         Preprocessor::Images(images) => {
             let [mean, sd] = [&images.image_mean, &images.image_std].map(Clone::clone);
             let side = i64::from(images.crop_size.height);
@@ -160,14 +161,4 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
 /// Numbers of a buffer.
 fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
     Ok(Vec::try_from(tensor.to_kind(Kind::Double).to_device(Device::Cpu))?)
-}
-
-fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| LabError::file(path, &error))?;
-    Ok(write_atomically(path, (text + "\n").as_bytes())?)
-}
-
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
-    serde_json::from_slice(&text).map_err(|error| LabError::file(path, &error))
 }
