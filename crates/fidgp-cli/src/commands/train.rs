@@ -56,8 +56,7 @@ fn go_on(arguments: &Train, run: &Path) -> String {
     super::go_on(run, &arguments.place) + &member + &splits + &threads
 }
 
-/// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run. A member of an ensemble
-/// joins the run that another of the same config has begun.
+/// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run.
 fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     if let Some(run) = &arguments.resume {
         return Ok((config::read(&run.join(CONFIG_FILE), &[])?, run.clone(), true));
@@ -65,9 +64,7 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     let path = arguments.config.as_deref().unwrap_or(Path::new(""));
     let config = config::read(path, &arguments.overrides)?;
     let run = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&config.name));
-    let begun = run.join(CONFIG_FILE);
-    let joins = arguments.member.is_some() && begun.exists() && config.has_begun(&config::read(&begun, &[])?);
-    Ok((config, run, joins))
+    Ok((config, run, false))
 }
 
 pub(super) fn threads_for(config: &RunConfig) -> usize {

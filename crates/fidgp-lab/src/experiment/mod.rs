@@ -75,8 +75,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
         let why = "is for data.set = \"uci\"; this data set has one division into training and test data";
         return Err(LabError::config("--splits", why));
     }
-    refuse_to_mix(setting)?;
-    let setting = &from_the_beginning(config, setting);
+    refuse_to_mix(config, setting)?;
+    let setting = &from_the_beginning(config, setting)?;
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => Some(uci::run(config, setting, watch)?),

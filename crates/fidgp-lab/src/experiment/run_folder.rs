@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CLASSES_FILE, CONFIG_FILE, Sets, Setting, norms};
 use crate::calibrate::TEMPERATURE_FILE;
-use crate::config::{DataConfig, Method, RunConfig};
+use crate::config::{self, DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::json;
 use crate::model::{MEMBERS, Model};
@@ -62,9 +62,15 @@ fn hold(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Fi
     }
 }
 
+/// Whether a member of an ensemble finds its run begun by another: it joins it, and no run is mixed or forgotten.
+fn joins(config: &RunConfig, setting: &Setting) -> Result<bool> {
+    let begun = setting.run.join(CONFIG_FILE);
+    Ok(setting.member.is_some() && begun.exists() && config.has_begun(&config::read(&begun, &[])?))
+}
+
 /// Two runs do not share a folder, and results that came there in another way are not written over.
-pub fn refuse_to_mix(setting: &Setting) -> Result<()> {
-    if setting.resume || setting.force {
+pub fn refuse_to_mix(config: &RunConfig, setting: &Setting) -> Result<()> {
+    if setting.resume || setting.force || joins(config, setting)? {
         return Ok(());
     }
     let refused = |why: String| Err(LabError::config(setting.run.display().to_string(), why));
@@ -82,20 +88,21 @@ pub fn refuse_to_mix(setting: &Setting) -> Result<()> {
 
 /// The setting with which a run truly runs: one that is to be gone on with but stopped before its first checkpoint starts at
 /// the beginning, and the command is the one that began it.
-pub fn from_the_beginning<'a>(config: &RunConfig, setting: &Setting<'a>) -> Setting<'a> {
-    let resume = setting.resume && !is_untouched(config, &setting.run);
-    if setting.resume && !resume {
+pub fn from_the_beginning<'a>(config: &RunConfig, setting: &Setting<'a>) -> Result<Setting<'a>> {
+    let begun = setting.resume || joins(config, setting)?;
+    let resume = begun && !is_untouched(config, &setting.run);
+    if begun && !resume {
         tracing::warn!("{} has no checkpoint yet: it starts at the beginning", setting.run.display());
     }
-    Setting {
+    Ok(Setting {
         resume,
-        command: if setting.resume { Some(command_of(&setting.run)) } else { setting.command.clone() },
+        command: if begun { Some(command_of(&setting.run)) } else { setting.command.clone() },
         data_root: setting.data_root.clone(),
         run: setting.run.clone(),
         splits: setting.splits.clone(),
         go_on: setting.go_on.clone(),
         ..*setting
-    }
+    })
 }
 
 /// Whether a run was begun but has neither a checkpoint nor results. Splits and members are gone on with one by one.
@@ -162,7 +169,10 @@ pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observa
     DatasetSize::new(observations)?;
     Optimiser::check(&model.store, &config.training().groups)?;
     let lock = Lock::take(setting)?;
-    if setting.force && !setting.resume {
+    if setting.member.is_some() {
+        refuse_to_mix(config, setting)?; // another member may have begun since this was asked first
+    }
+    if setting.force && !setting.resume && !joins(config, setting)? {
         clear(&setting.run)?;
     }
     write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?;

@@ -67,7 +67,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
         return Err(LabError::config("method", why));
     }
     if save {
-        super::refuse_to_mix(setting)?;
+        super::refuse_to_mix(config, setting)?;
     }
     let (train, test) = match Sets::read(config, &setting.data_root) {
         Ok(sets) => (Ok(sets.train), sets.test),
