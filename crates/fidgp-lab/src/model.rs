@@ -310,7 +310,12 @@ impl Model {
 fn likelihood(root: &Path, config: &RunConfig, signature: &Signature) -> Result<(Likelihood, i64)> {
     match (&config.likelihood, signature) {
         (LikelihoodConfig::Gaussian { noise }, Signature::Regression { .. }) => {
-            Ok((Likelihood::Gaussian(Gaussian::init(&(root / "likelihood"), *noise)?), Gaussian::outputs(*noise)))
+            let path = root / "likelihood";
+            let gaussian = match config.copies() {
+                1 => Gaussian::init(&path, *noise)?,
+                members => Gaussian::of_members(&path, *noise, members)?,
+            };
+            Ok((Likelihood::Gaussian(gaussian), Gaussian::outputs(*noise)))
         }
         (LikelihoodConfig::Categorical { smoothing }, Signature::Classification { classes, .. }) => {
             Ok((Likelihood::Categorical { smoothing: *smoothing }, *classes))

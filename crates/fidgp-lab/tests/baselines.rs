@@ -7,7 +7,7 @@ use fidgp_lab::config::{Method, Override, RunConfig, parse};
 use fidgp_lab::experiment::{self, Setting};
 use fidgp_lab::record::Results;
 use fidgp_lab::train::GroupConfig;
-use tch::Device;
+use tch::{Device, Tensor};
 
 const CURVE: &str = r#"
 name = "curve"
@@ -270,6 +270,21 @@ fn an_ensemble_goes_on_member_by_member_and_is_measured_again() {
     let said = predictor.regress(&rows, 1).unwrap();
     assert_eq!(said.len(), 3);
     assert!(said.iter().all(|row| row.epistemic_sd > 0.0));
+}
+
+#[test]
+fn members_of_an_ensemble_keep_the_noise_that_each_has_learnt() {
+    let learnt = "likelihood.noise={kind=\"learnt\",init_sd=0.3}";
+    let small = ["method=ensemble", "baseline.members=3", "train.epochs=4", "train.kl={}", learnt];
+    let folder = tempfile::tempdir().unwrap();
+    run_in(&config(CURVE, &small), folder.path(), false);
+    let noise = |part: &str| {
+        let saved = Tensor::read_safetensors(folder.path().join(part).join("checkpoint/last.safetensors")).unwrap();
+        saved.into_iter().find(|(name, _)| name.ends_with("likelihood._noise")).unwrap().1
+    };
+    let own = ["members/0", "members/1", "members/2"].map(noise);
+    assert!(own[0] != own[1] && own[1] != own[2]);
+    assert_eq!(noise(""), Tensor::stack(&own, 0));
 }
 
 #[test]

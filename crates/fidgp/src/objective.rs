@@ -57,12 +57,25 @@ impl Gaussian {
     /// # Errors
     /// When a deviation is not positive.
     pub fn init(path: &Path, config: NoiseConfig) -> Result<Self> {
+        Self::shaped(path, config, &[])
+    }
+
+    /// The same for a network whose outputs are those of its members, one after another: each has a learnt deviation of its
+    /// own.
+    ///
+    /// # Errors
+    /// When a deviation is not positive.
+    pub fn of_members(path: &Path, config: NoiseConfig, members: i64) -> Result<Self> {
+        Self::shaped(path, config, &[members])
+    }
+
+    fn shaped(path: &Path, config: NoiseConfig, shape: &[i64]) -> Result<Self> {
         let noise = match config {
             NoiseConfig::Fixed { sd } if sd > 0.0 && sd.is_finite() => GaussianNoise::Fixed(sd),
             NoiseConfig::Fixed { sd } => return Err(Error::setting("noise sd", sd, "must be greater than 0")),
             NoiseConfig::Learnt { init_sd } => {
                 let raw = Bounded::raw_of("noise init_sd", init_sd, None, BoundMap::Clamp)?;
-                let raw = path.var("_noise", &[], Init::Const(raw));
+                let raw = path.var("_noise", shape, Init::Const(raw));
                 GaussianNoise::Learnt(Bounded { raw, max: None, map: BoundMap::Clamp })
             }
             NoiseConfig::Predicted => GaussianNoise::Predicted,
@@ -80,7 +93,10 @@ impl Gaussian {
         let mean = outputs.select(-1, 0);
         let variance = match &self.noise {
             GaussianNoise::Fixed(sd) => mean.full_like(sd * sd).detach(),
-            GaussianNoise::Learnt(sd) => sd.value().square().expand_as(&mean),
+            GaussianNoise::Learnt(sd) => {
+                let own = sd.value().square().view([-1, 1]); // [members, 1]
+                own.expand([-1, mean.numel() as i64 / own.numel() as i64], false).reshape_as(&mean)
+            }
             GaussianNoise::Predicted => (outputs.select(-1, 1).softplus() + 1e-3).square(),
         };
         GaussianOutput { mean, variance }

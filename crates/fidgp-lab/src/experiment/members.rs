@@ -130,7 +130,8 @@ impl Training<'_> {
     }
 }
 
-/// Copies the members' variables; what the ensemble has once (the likelihood's noise, the normalisation) is their mean.
+/// Copies the members' variables. Of what they have beside their networks the ensemble keeps each one's own (the likelihood's
+/// noise) or, where it has it once (the normalisation), the mean.
 fn take(model: &Model, members: &[Model]) {
     let stores: Vec<_> = members.iter().map(|member| member.store.variables()).collect();
     tch::no_grad(|| {
@@ -141,7 +142,8 @@ fn take(model: &Model, members: &[Model]) {
                 stores[k][rest].shallow_clone()
             } else {
                 let all: Vec<_> = stores.iter().map(|store| store[&name].shallow_clone()).collect();
-                Tensor::stack(&all, 0).mean_dim(0, false, variable.kind())
+                let all = Tensor::stack(&all, 0);
+                if all.size() == variable.size() { all } else { all.mean_dim(0, false, variable.kind()) }
             };
             variable.copy_(&value);
         }

@@ -64,6 +64,26 @@ fn the_gaussian_likelihoods_agree_where_they_can() {
     assert_eq!((mean.size(), variance.size()), (vec![5], vec![5]));
 }
 
+#[test]
+fn rows_of_members_have_the_noise_of_their_member() {
+    let store = store(Kind::Double);
+    let both = Gaussian::of_members(&store.root(), NoiseConfig::Learnt { init_sd: 0.3 }, 2).unwrap();
+    let one = |k: i64, sd: f64| {
+        let raw = fidgp::distribution::inverse_softplus(sd);
+        let _ = tch::no_grad(|| store.variables()["_noise"].select(0, k).fill_(raw));
+        Gaussian::init(&store.root().sub("alone").sub(k.to_string()), NoiseConfig::Learnt { init_sd: sd }).unwrap()
+    };
+    let alone = [one(0, 0.2), one(1, 0.5)];
+    let outputs = normal(Key::new(137), &[6, 1]); // three rows of each
+    let found = both.output(&outputs);
+    for (k, member) in alone.iter().enumerate() {
+        let rows = |all: &Tensor| all.narrow(0, 3 * k as i64, 3);
+        let expected = member.output(&rows(&outputs));
+        assert_eq!(rows(&found.mean), expected.mean);
+        assert!(gap(&rows(&found.variance), &expected.variance) < 1e-12);
+    }
+}
+
 /// `−Σ_c t_c log p_c` with `t = (1 − s)·onehot + s/classes`, by hand.
 #[test]
 fn smoothed_cross_entropy_by_hand() {
