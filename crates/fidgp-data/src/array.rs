@@ -1,10 +1,19 @@
 //! One array of numbers with a name and a shape.
 
+use std::path::PathBuf;
+
 use crate::{Error, Result};
+
+/// Labels of this and above are taken for damaged ones.
+const MOST_CLASSES: i64 = 1_000_000;
 
 /// A named array in C order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
+    /// The file it is from.
+    pub file: PathBuf,
+    /// The byte of the file where its numbers begin.
+    pub start: usize,
     /// Its name: the file's for `.npy`, its own in `.safetensors`.
     pub name: String,
     /// Its size, the last dimension running fastest.
@@ -25,16 +34,21 @@ pub enum Values {
 
 impl Array {
     /// The array as class labels.
-    pub fn to_labels(&self, set: &str) -> Result<Vec<u32>> {
-        let bad = |problem| Error::value(set, problem, "give labels as uint8 or int64 [N], counted from 0");
+    pub fn to_labels(&self) -> Result<Vec<u32>> {
+        let advice = "give labels as uint8 or int64 [N], counted from 0 without gaps";
+        let bad = |problem| Error::file(&self.file, problem, advice);
         if self.shape.len() != 1 {
             return Err(bad(format!("`{}` has shape {:?}", self.name, self.shape)));
         }
         match &self.values {
             Values::U8(values) => Ok(values.iter().map(|&v| v.into()).collect()),
             Values::I64(values) => {
-                let whole = |(row, &v)| u32::try_from(v).map_err(|_| bad(format!("row {row} has label {v}")));
-                values.iter().enumerate().map(whole).collect()
+                if let Some(row) = values.iter().position(|v| !(0..MOST_CLASSES).contains(v)) {
+                    let problem =
+                        format!("label {} of row {row} is not one of 0, …, {}", values[row], MOST_CLASSES - 1);
+                    return Err(Error::byte(&self.file, self.start + row * size_of::<i64>(), problem, advice));
+                }
+                Ok(values.iter().map(|&v| v as u32).collect())
             }
             other => Err(bad(format!("`{}` is {}", self.name, other.kind()))),
         }

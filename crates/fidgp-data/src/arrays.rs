@@ -20,9 +20,6 @@ use crate::{
     listing, npy,
 };
 
-/// More classes than this are taken for a damaged label.
-const MOST_CLASSES: usize = 1_000_000;
-
 /// Reads a `.npy` (one array) or a `.safetensors` (all arrays, sorted by name).
 pub fn read(file: &Path) -> Result<Vec<Array>> {
     match listing::extension(file).as_str() {
@@ -36,7 +33,8 @@ pub fn read(file: &Path) -> Result<Vec<Array>> {
 pub fn read_safetensors(file: &Path) -> Result<Vec<Array>> {
     let content = bytes::read(file)?;
     let tensors = SafeTensors::deserialize(&content).map_err(|e| unsound_safetensors(file, &content, &e))?;
-    let mut arrays: Vec<Array> = tensors.iter().map(|(name, view)| array(file, name, &view)).collect::<Result<_>>()?;
+    let mut arrays: Vec<Array> =
+        tensors.iter().map(|(name, view)| array(file, &content, name, &view)).collect::<Result<_>>()?;
     arrays.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(arrays)
 }
@@ -64,7 +62,7 @@ fn unsound_safetensors(file: &Path, content: &[u8], said: &SafeTensorError) -> E
     }
 }
 
-fn array(file: &Path, name: &str, view: &TensorView) -> Result<Array> {
+fn array(file: &Path, content: &[u8], name: &str, view: &TensorView) -> Result<Array> {
     let values = match view.dtype() {
         Dtype::U8 => Values::U8(view.data().to_vec()),
         Dtype::F32 => Values::f32_from(view.data()),
@@ -74,7 +72,8 @@ fn array(file: &Path, name: &str, view: &TensorView) -> Result<Array> {
             return Err(Error::file(file, format!("`{name}` is {other:?}"), "store it as U8, I64, F32 or F64"));
         }
     };
-    Ok(Array { name: name.into(), shape: view.shape().to_vec(), values })
+    let start = view.data().as_ptr().addr() - content.as_ptr().addr();
+    Ok(Array { file: file.into(), start, name: name.into(), shape: view.shape().to_vec(), values })
 }
 
 /// Pairs pixels with labels; classes are numbered up to the highest label.
@@ -91,16 +90,12 @@ pub fn images(name: &str, pixels: &Array, labels: &Array) -> Result<Images> {
         return Err(Error::value(name, format!("`{}` has no rows", pixels.name), "give at least one image"));
     }
     let (rows, labels_name) = (pixels.shape[0], &labels.name);
-    let labels = labels.to_labels(name)?;
+    let labels = labels.to_labels()?;
     if labels.len() != rows {
         let problem = format!("`{labels_name}` has {} rows, `{}` has {rows}", labels.len(), pixels.name);
         return Err(Error::value(name, problem, "give one label per image"));
     }
     let classes = labels.iter().max().map_or(0, |&top| top as usize + 1);
-    if classes > MOST_CLASSES {
-        let problem = format!("the highest label is {}", classes - 1);
-        return Err(Error::value(name, problem, "count labels from 0 without gaps"));
-    }
     Images::new(name, bytes.clone(), size, labels, numbered(classes))
 }
 

@@ -93,9 +93,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The byte of the file that byte `at` of these is.
+    pub fn place(&self, at: usize) -> usize {
+        self.base + at
+    }
+
     /// A fault at byte `at` of these bytes.
     pub fn fault(&self, at: usize, problem: impl Into<String>, advice: &'static str) -> Error {
-        Error::byte(self.file, self.base + at, problem, advice)
+        Error::byte(self.file, self.place(at), problem, advice)
     }
 }
 

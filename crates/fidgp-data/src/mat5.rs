@@ -31,6 +31,10 @@ pub struct Variable {
     pub dims: Vec<usize>,
     /// Its numbers, column-major.
     pub values: Values,
+    /// The byte of the file where its numbers begin; of one that is compressed, where its element does.
+    pub start: usize,
+    /// Bytes of a number there; 0 of one that is compressed, whose numbers have no bytes of their own.
+    pub item: usize,
 }
 
 /// The numbers of a variable: bytes stay bytes, everything else becomes `f64`.
@@ -72,7 +76,10 @@ fn top_element(file: &Path, cursor: &mut Cursor) -> Result<Option<Variable>> {
             let inflated = inflate(file, start, data)?;
             let mut inner = Cursor::new(file, &inflated);
             match element(&mut inner)? {
-                (MATRIX, data) => matrix(&mut Cursor::new(file, data)),
+                (MATRIX, data) => {
+                    let variable = matrix(&mut Cursor::new(file, data))?;
+                    Ok(variable.map(|variable| Variable { start, item: 0, ..variable }))
+                }
                 _ => Ok(None),
             }
         }
@@ -125,7 +132,10 @@ fn matrix(cursor: &mut Cursor) -> Result<Option<Variable>> {
         let problem = format!("`{name}` has {} values for the size {dims:?}", values.len());
         return Err(cursor.fault(start, problem, FETCH_AGAIN));
     }
-    Ok(Some(Variable { name, dims, values }))
+    let item = data.len() / values.len().max(1);
+    let small = cursor.at() - start == TAG && data.len() <= TAG / 2; // its numbers are in the tag
+    let start = cursor.place(start + if small { TAG / 2 } else { TAG });
+    Ok(Some(Variable { name, dims, values, start, item }))
 }
 
 fn dimensions(cursor: &mut Cursor) -> Result<Vec<usize>> {

@@ -35,9 +35,10 @@ pub fn read(file: &Path) -> Result<Array> {
     let advice = "save it as uint8, int64, float32 or float64, little-endian: array.astype('<f4')";
     let (item_bytes, values) = reading(kind).ok_or_else(|| bad(format!("the type is `{kind}`"), advice))?;
     let wanted = product(&shape).and_then(|items| items.checked_mul(item_bytes));
+    let start = cursor.at();
     let values = values(cursor.rest_of(wanted, &format!("{shape:?} of `{kind}` in its header"))?);
     let name = listing::name(&file.with_extension(""));
-    Ok(Array { name, shape, values })
+    Ok(Array { file: file.into(), start, name, shape, values })
 }
 
 fn header_length(cursor: &mut Cursor) -> Result<usize> {

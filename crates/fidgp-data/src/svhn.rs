@@ -54,7 +54,7 @@ fn labels(file: &Path, y: &Variable, count: usize) -> Result<Vec<u32>> {
     }
     if let Some(row) = values.iter().position(|v| v.fract() != 0.0 || !(1.0..=10.0).contains(v)) {
         let problem = format!("label {} of row {row} is not one of 1, …, 10", values[row]);
-        return Err(Error::file(file, problem, ADVICE));
+        return Err(Error::byte(file, y.start + row * y.item, problem, ADVICE));
     }
     Ok(values.into_iter().map(|v| v as u32 % 10).collect())
 }

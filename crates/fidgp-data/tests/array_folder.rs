@@ -106,7 +106,10 @@ fn what_is_missing_or_there_twice_is_named() {
 fn arrays_that_are_no_images_or_do_not_fit_are_refused() {
     let says = |said: String, text: &str| assert!(said.contains(text), "{said}");
     says(refusal_with("npy-table/features.npy", "test/images.npy"), "test: `images` is float32 (hint: store pixels as");
-    says(refusal_with("npy-table/targets.npy", "train/labels.npy"), "train: `labels` is float64 (hint: give labels as");
+    says(
+        refusal_with("npy-table/targets.npy", "train/labels.npy"),
+        "train/labels.npy: `labels` is float64 (hint: give labels",
+    );
     says(
         refusal_with(NPY[3].0, NPY[1].1),
         "train: `labels` has 3 rows, `images` has 5 (hint: give one label per image)",

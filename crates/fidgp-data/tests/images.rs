@@ -105,9 +105,10 @@ fn svhn_refuses_other_files() {
     let eleven = plain.len() - 24; // the labels are the last three doubles
     let mut label = plain.clone();
     label[eleven..eleven + 8].copy_from_slice(&11_f64.to_le_bytes());
-    assert!(message(&label).contains("label 11 of row 0 is not one of 1, …, 10"));
-    label[eleven..eleven + 8].copy_from_slice(&f64::NAN.to_le_bytes());
-    assert!(message(&label).contains("label NaN of row 0"));
+    assert!(message(&label).contains(&format!("byte {eleven}: label 11 of row 0 is not one of 1, …, 10")));
+    label[eleven..eleven + 8].copy_from_slice(&1_f64.to_le_bytes());
+    label[eleven + 16..].copy_from_slice(&f64::NAN.to_le_bytes());
+    assert!(message(&label).contains(&format!("byte {}: label NaN of row 2", eleven + 16)));
 }
 
 #[test]
@@ -162,13 +163,16 @@ fn arrays_of_another_kind_are_refused() {
     assert!(arrays::images("t", &y, &y).unwrap_err().to_string().contains("`labels` is int64"));
     assert!(arrays::images("t", &x, &x).unwrap_err().to_string().contains("`images` has shape [3, 3, 2, 4]"));
     assert!(arrays::table("t", &x, &y).is_err());
-    for (label, wanted) in
-        [(-1, "row 1 has label -1"), (i64::MAX, "row 1 has label"), (1 << 31, "the highest label is")]
-    {
+    for label in [-1, i64::MAX, 1 << 31, 1_000_000] {
         y.values = arrays::Values::I64(vec![0, label, 1]);
         let message = arrays::images("t", &x, &y).unwrap_err().to_string();
-        assert!(message.contains(wanted), "{message}");
+        let wanted = format!("labels.npy, byte 136: label {label} of row 1 is not one of 0, …, 999999");
+        assert!(message.contains(&wanted), "{message}"); // a header of 128 bytes, a label before it
     }
+    let stored = &arrays::read(&fixture("arrays.safetensors")).unwrap()[1];
+    let content = fs::read(&stored.file).unwrap();
+    let arrays::Values::I64(labels) = &stored.values else { panic!("{:?}", stored.values) };
+    assert_eq!(content[stored.start..stored.start + 8], labels[0].to_le_bytes());
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub struct LayerCost {
     pub flops_ours: i64,
     /// Size on disk in f32.
     pub bytes_f32: i64,
-    /// Size on disk in f16.
+    /// Size on disk with every number in f16.
     pub bytes_f16: i64,
 }
 
@@ -88,7 +88,7 @@ pub struct Cost {
     pub factor_macs: i64,
     /// Size on disk in f32.
     pub bytes_f32: i64,
-    /// Size on disk in f16.
+    /// Size on disk with every number in f16.
     pub bytes_f16: i64,
     /// Every layer, in the order of the forward pass.
     pub layers: Vec<LayerCost>,
