@@ -88,6 +88,21 @@ fn all_is_a_word_for_every_layer() {
 }
 
 #[test]
+fn a_value_of_the_wrong_kind_is_told_in_words_what_it_should_be() {
+    for (change, words) in [
+        ("seed=-1", "`seed` was given integer `-1` where it takes a whole number, 0 or more"),
+        ("train.epochs=many", "`train.epochs` was given string \"many\" where it takes a whole number"),
+        ("train.optimiser=adam", "`train.optimiser` was given string \"adam\" where it takes a table, { key = value"),
+        ("train.optimiser={}", "`train.optimiser` lacks `kind`"),
+        ("train.groups=3", "`train.groups` was given integer `3` where it takes a list"),
+        ("inducing.inducing_rows=big", "`inducing.inducing_rows` must be a whole number, or \"sqrt\", not \"big\""),
+    ] {
+        let error = with(&[change]).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
 fn inducing_sizes_that_cannot_be_are_refused_before_anything_is_built() {
     for size in ["-3", "0", "99999999999"] {
         for key in ["inducing.inducing_rows", "inducing.inducing_cols", "inducing.rules.0.inducing_rows"] {

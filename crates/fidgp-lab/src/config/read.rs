@@ -227,7 +227,7 @@ pub(super) fn explain(error: &toml::de::Error, section: &str) -> LabError {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(unknown) = quoted.next().filter(|_| message.starts_with("unknown")) else {
         let key = join(&[section, within]);
-        return LabError::config(if key.is_empty() { "config" } else { &key }, format!("is wrong: {message}"));
+        return LabError::config(if key.is_empty() { "config" } else { &key }, in_words(message));
     };
     let distance = |known: &&str| strsim::damerau_levenshtein(unknown, known);
     let most = (unknown.chars().count() / 3).clamp(1, 3); // three changes make any short word of any other
@@ -238,6 +238,33 @@ pub(super) fn explain(error: &toml::de::Error, section: &str) -> LabError {
     }
     LabError::config(join(&[section, within, unknown]), format!("is not known{hint} ({message})"))
 }
+
+/// What serde says of a value of the wrong type, for people who do not know Rust's types.
+fn in_words(message: &str) -> String {
+    if let Some(key) = message.strip_prefix("missing field ") {
+        return format!("lacks {key}");
+    }
+    let found = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    let Some((found, expected)) = found.and_then(|found| found.rsplit_once(", expected ")) else {
+        let said = ["is ", "must "].iter().any(|verb| message.starts_with(verb)); // by ourselves
+        return if said { message.to_owned() } else { format!("is wrong: {message}") };
+    };
+    let wanted = match expected {
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "i32" | "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "text in quotes",
+        "a sequence" => "a list, such as [1, 2]",
+        "a map" => TABLE,
+        rust if rust.starts_with("struct ") || rust.starts_with("internally tagged enum ") => TABLE,
+        other => other,
+    };
+    format!("was given {found} where it takes {wanted}")
+}
+
+/// What a section or an inline table is, in words.
+const TABLE: &str = "a table, { key = value, … }; the guide lists its keys";
 
 fn join(parts: &[&str]) -> String {
     parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(".")

@@ -42,7 +42,7 @@ impl TryFrom<Written> for InducingSize {
         match written {
             Written::Number(size) => Ok(Self::Count(size)),
             Written::Word(word) if word == ROOT => Ok(Self::Root),
-            Written::Word(word) => Err(format!("`{word}` must be a whole number, or \"{ROOT}\"")),
+            Written::Word(word) => Err(format!("must be a whole number, or \"{ROOT}\", not \"{word}\"")),
         }
     }
 }
