@@ -7,8 +7,9 @@ use std::time::Instant;
 use fidgp_zoo::baseline::activation::Head;
 use tch::{Kind, Tensor};
 
-use super::bench::{Benchmark, Compared, Inputs, Settings, check_names, compare, group};
+use super::bench::{Benchmark, Compared, Settings, compare};
 use super::heldout::HELD_OUT;
+use super::images::{Inputs, check_names, group};
 use super::observe::{Observe, Observed};
 use super::pipeline::{FitRows, Pipeline, fitted};
 use crate::error::{LabError, Result};

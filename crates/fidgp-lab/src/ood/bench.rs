@@ -3,30 +3,26 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fidgp_data::{Part, split};
-use fidgp_metrics::OodScores;
+use fidgp_data::split;
 use tch::{Device, Tensor};
 
-use super::altered::altered;
+use super::combine::Combined;
 use super::controls::{self, Control};
 use super::cost;
 use super::heldout::{self, HELD_OUT, Labelled};
+use super::images::{Images, Inputs};
 use super::observe::{ModelObserver, OneU};
 use super::pipeline::{FitRows, Pipeline, Scored, fitted};
 use super::protocol;
 use super::scorer::Columns;
-use super::sets::{self, Cut, MIXED, NOISE, PixelSet};
 use super::spectral;
 use super::statistics::{Basis, Kept, signature, weights_sha256};
 use super::table::{self, CHOSEN, Choice, choose, headline};
-use crate::config::{ArraysConfig, DataConfig, FolderConfig};
 use crate::error::{LabError, Result};
 use crate::predict::Predictor;
-use crate::record::{Group, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
+use crate::record::{Chosen, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
 use crate::train::checkpoint;
 
-/// AUROC of one number of the raw pixels from which on a pair counts as trivially separable.
-const TRIVIAL: f64 = 0.95;
 /// One in so many ID test images is used for choosing, and not in the table.
 const CHOOSING: usize = 10;
 
@@ -109,14 +105,6 @@ impl Benchmark {
     }
 }
 
-/// A set ready to be scored: one row of inputs for each example.
-#[derive(Debug)]
-pub(super) struct Inputs {
-    pub name: String,
-    pub rows: Tensor,
-    pub labels: Vec<i64>,
-}
-
 /// Everything that is compared.
 #[derive(Debug)]
 pub(super) struct Compared {
@@ -134,59 +122,17 @@ pub(super) struct Compared {
 /// When a set cannot be read or scored, or, with [`LabError::Refused`], when a control fails.
 pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Benchmark> {
     let started = Instant::now();
-    let view =
-        predictor.square_view().ok_or_else(|| LabError::config("MODEL", "is a regression; it takes no images"))?;
-    let id_name = id_name(predictor, settings)?;
-    check_names(settings, &id_name)?;
-    let cut = Cut { limit: settings.limit, seed: settings.seed };
-    let whole = if sets::in_memory(&id_name) { usize::MAX } else { settings.fit };
-    let mut train = sets::read(&settings.root, &id_name, Part::Train, view, Cut { limit: whole, ..cut })?;
-    let mut id = sets::read(&settings.root, &id_name, Part::Test, view, cut)?;
-    if predictor.segments() {
-        train.labels.clear(); // folders of pictures with masks are cities, not classes
-        id.labels.clear();
-    }
-    check_labels(predictor, &train)?;
-    check_labels(predictor, &id)?;
-    let moments = sets::pixel_moments(&id.pixels)?;
-    let (mut ood, mut validation) = (Vec::new(), Vec::new());
-    for name in &settings.ood {
-        let set = match altered(name, &id, settings.seed) {
-            Some(set) => set,
-            None => sets::read(&settings.root, name, Part::Test, view, cut)?,
-        };
-        let group = group(&id_name, &set.name, &settings.near);
-        ood.push((set_record(&set, &id, &train, &moments, group)?, set.pixels));
-    }
-    for name in settings.choose_on.iter().filter(|name| *name != HELD_OUT) {
-        let set = validation_set(name, &train, settings, view)?;
-        validation.push(Inputs { name: set.name, rows: set.pixels, labels: Vec::new() });
-    }
-    let mut observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
-    if predictor.model.store.device().is_cuda() {
-        if let Err(error) = fidgp_cuda::repeatable_convolutions() {
-            say(&format!("gradients may differ from run to run: {error}"));
-        }
-        observer = observer.in_blocks(settings.batch);
-    }
-    if settings.more.paper_protocol && observer.inducing.is_empty() {
-        let why = "needs a model with inducing weights: without a U the released procedure has nothing to project on";
-        return Err(LabError::config("--paper-protocol", why));
-    }
-    let fit = some_of(&train, settings.fit, settings.seed);
+    let images = Images::read(predictor, settings)?;
+    let observer = observer(predictor, settings, say)?;
     let weights = weights_sha256(&predictor.model.store)?;
     let temperature = predictor.model.temperature;
-    let kept = kept(&weights, (&id_name, fit.labels.len()), temperature, settings);
+    let fit = &images.fit;
+    let kept = kept(&weights, (&images.id_name, fit.labels.len()), temperature, settings);
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
     let mut pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
     pipeline.scorer.left_out.extend(observer.left_out());
-    let pixels = |most: usize| {
-        let part = |pixels: &Tensor| pixels.narrow(0, 0, pixels.size()[0].min(most as i64));
-        let sets = ood.iter().map(|(set, pixels)| (set.name.clone(), part(pixels))).collect::<Vec<_>>();
-        (part(&id.pixels), sets)
-    };
-    let (beside_id, beside_sets) = pixels(spectral::IMAGES);
-    let (null_id, null_sets) = pixels(protocol::IMAGES);
+    let (beside, null) = (images.first(spectral::IMAGES), images.first(protocol::IMAGES));
+    let Images { id_name, id, fit, validation, ood } = images;
     let compared = Compared {
         id: Inputs { name: id_name, rows: id.pixels, labels: id.labels },
         validation,
@@ -198,17 +144,37 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     let mut bench = compare(&pipeline, compared, settings, started, say)?;
     bench.document.weights_sha256 = Some(weights);
     bench.document.temperature = temperature;
-    let (id, batch) = (&beside_id, settings.batch);
-    bench.document.spectral = spectral::measure(predictor, &observer, (&fit.pixels, id), &beside_sets, batch)?;
+    let ((id, sets), batch) = (&beside, settings.batch);
+    bench.document.spectral = spectral::measure(predictor, &observer, (&fit.pixels, id), sets, batch)?;
     let part = id.narrow(0, 0, id.size()[0].min(batch as i64));
     bench.document.cost = cost::measure(&observer, &part, settings.gradients)?;
     if settings.more.paper_protocol {
         say("the released script's procedure, five times, with its null control");
-        bench.document.paper_protocol =
-            Some(protocol::run(predictor, &null_id, &null_sets, settings.batch, settings.seed)?);
+        let (id, sets) = &null;
+        bench.document.paper_protocol = Some(protocol::run(predictor, id, sets, batch, settings.seed)?);
     }
     bench.document.seconds = started.elapsed().as_secs_f64();
     Ok(bench)
+}
+
+/// What looks at the network while it computes.
+fn observer<'a>(
+    predictor: &'a Predictor,
+    settings: &Settings,
+    say: &mut dyn FnMut(&str),
+) -> Result<ModelObserver<'a>> {
+    let mut observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
+    if predictor.model.store.device().is_cuda() {
+        if let Err(error) = fidgp_cuda::repeatable_convolutions() {
+            say(&format!("gradients may differ from run to run: {error}"));
+        }
+        observer = observer.in_blocks(settings.batch);
+    }
+    if settings.more.paper_protocol && observer.inducing.is_empty() {
+        let why = "needs a model with inducing weights: without a U the released procedure has nothing to project on";
+        return Err(LabError::config("--paper-protocol", why));
+    }
+    Ok(observer)
 }
 
 /// Where statistics are kept, and what they must agree on.
@@ -245,15 +211,7 @@ pub(super) fn compare(
 
     let id_rows = id.rows.size()[0] as usize;
     let choosing = if settings.choose_on.is_empty() { Vec::new() } else { choosing(id_rows, settings.seed) };
-    let mut on = Choice { id: rows(&scored.columns, &choosing), ..Choice::default() };
-    for set in &validation {
-        on.sets.push((set.name.clone(), pipeline.score(&set.rows, settings.batch)?.columns));
-        say(&format!("scored {} for choosing: {} examples", set.name, set.rows.size()[0]));
-    }
-    if settings.choose_on.iter().any(|name| name == HELD_OUT) {
-        on.folds = held_out(&scored, &id.labels, &choosing, pipeline, &on.id)?;
-    }
-    let chosen = if choosing.is_empty() { None } else { Some(choose(&pipeline.families, &pipeline.fit.columns, &on)?) };
+    let chosen = chosen(pipeline, (&scored, &id.labels), (&validation, &choosing), settings, say)?;
     let append = |columns: &mut Columns| -> Result<()> {
         if let Some((_, made)) = &chosen {
             let score = made.score(columns)?;
@@ -311,6 +269,28 @@ pub(super) fn compare(
     Ok(Benchmark { document, id: id_columns, ood, arrays })
 }
 
+/// The recipe that tells some of the ID images best from the sets for choosing, where there are any.
+fn chosen(
+    pipeline: &Pipeline,
+    (scored, labels): (&Scored, &[i64]),
+    (validation, choosing): (&[Inputs], &[usize]),
+    settings: &Settings,
+    say: &mut dyn FnMut(&str),
+) -> Result<Option<(Chosen, Combined)>> {
+    if choosing.is_empty() {
+        return Ok(None);
+    }
+    let mut on = Choice { id: rows(&scored.columns, choosing), ..Choice::default() };
+    for set in validation {
+        on.sets.push((set.name.clone(), pipeline.score(&set.rows, settings.batch)?.columns));
+        say(&format!("scored {} for choosing: {} examples", set.name, set.rows.size()[0]));
+    }
+    if settings.choose_on.iter().any(|name| name == HELD_OUT) {
+        on.folds = held_out(scored, labels, choosing, pipeline, &on.id)?;
+    }
+    choose(&pipeline.families, &pipeline.fit.columns, &on).map(Some)
+}
+
 /// Says how the controls ended, and refuses to go on when one failed.
 fn report(checked: &[Control], settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     for control in checked {
@@ -324,116 +304,6 @@ fn report(checked: &[Control], settings: &Settings, say: &mut dyn FnMut(&str)) -
     };
     let failed: Vec<String> = checked.iter().filter(|control| !control.passed).map(said).collect();
     if failed.is_empty() || settings.skip_controls { Ok(()) } else { Err(LabError::Refused { why: failed.join("; ") }) }
-}
-
-fn id_name(predictor: &Predictor, settings: &Settings) -> Result<String> {
-    match (&settings.id, &predictor.config.data) {
-        (Some(name), _) | (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
-        (None, DataConfig::Arrays(ArraysConfig { path, .. }) | DataConfig::Folder(FolderConfig { path, .. })) => {
-            Ok(settings.root.join(path).display().to_string())
-        }
-        (None, DataConfig::Segmentation(pairs)) if pairs.picture_folder().is_some() => {
-            let folder = pairs.picture_folder().unwrap_or_default();
-            Ok(settings.root.join(folder).display().to_string())
-        }
-        _ => Err(LabError::config("--id", "is missing: say which set the model was trained on")),
-    }
-}
-
-pub(super) fn check_names(settings: &Settings, id: &str) -> Result<()> {
-    if settings.ood.is_empty() {
-        return Err(LabError::config("--ood", "is empty: name at least one set, such as --ood cifar10,svhn"));
-    }
-    if let Some(name) = settings.choose_on.iter().find(|name| settings.ood.contains(name)) {
-        let why = "is also in --ood: what is chosen on a set must not be reported on it; take it out of one of them";
-        return Err(LabError::config(format!("--choose-on {name}"), why));
-    }
-    if let Some(name) = settings.ood.iter().chain(&settings.choose_on).find(|name| *name == id) {
-        return Err(LabError::config(
-            format!("--ood {name}"),
-            "is the ID set itself; the controls compare it with itself",
-        ));
-    }
-    let twice = settings.ood.iter().enumerate().find(|(i, name)| settings.ood[..*i].contains(name));
-    if let Some((_, name)) = twice {
-        return Err(LabError::config(format!("--ood {name}"), "is named twice"));
-    }
-    match settings.near.iter().find(|name| !settings.ood.contains(name)) {
-        Some(name) => Err(LabError::config(format!("--near {name}"), "is not among the --ood sets")),
-        None => Ok(()),
-    }
-}
-
-fn check_labels(predictor: &Predictor, set: &PixelSet) -> Result<()> {
-    let classes = predictor.classes.len() as i64;
-    match set.labels.iter().find(|&&label| label >= classes) {
-        Some(label) => {
-            let why = format!("has class {label}, the model has {classes} classes: it was trained on another set");
-            Err(LabError::config(format!("--id {}", set.name), why))
-        }
-        None => Ok(()),
-    }
-}
-
-fn validation_set(name: &str, train: &PixelSet, settings: &Settings, view: crate::source::View) -> Result<PixelSet> {
-    let count = settings.limit.min(train.labels.len()).min(2000);
-    match name {
-        NOISE => Ok(sets::noise(&some_of(train, 1000, settings.seed).pixels, count as i64, settings.seed)),
-        MIXED => Ok(sets::mixed(train, count, settings.seed)),
-        _ => sets::read(&settings.root, name, Part::Test, view, Cut { limit: settings.limit, seed: settings.seed }),
-    }
-}
-
-fn some_of(set: &PixelSet, count: usize, seed: u64) -> PixelSet {
-    let n = set.pixels.size()[0] as usize;
-    let mut rows = split::epoch_order(n, seed, 0);
-    rows.truncate(count);
-    let index: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
-    PixelSet {
-        name: set.name.clone(),
-        pixels: set.pixels.index_select(0, &Tensor::from_slice(&index)),
-        labels: rows.iter().filter_map(|&row| set.labels.get(row).copied()).collect(),
-        native: set.native.clone(),
-    }
-}
-
-/// CIFAR-10 and CIFAR-100 are near each other, and so is what the user says.
-pub(super) fn group(id: &str, name: &str, near: &[String]) -> Group {
-    let sibling = matches!((id, name), ("cifar10", "cifar100") | ("cifar100", "cifar10"));
-    let said = near.iter().any(|said| said == name || Path::new(said).file_name().is_some_and(|file| file == name));
-    if sibling || said { Group::NearOod } else { Group::FarOod }
-}
-
-fn set_record(
-    set: &PixelSet,
-    id: &PixelSet,
-    train: &PixelSet,
-    (mean, sd): &(Vec<f64>, Vec<f64>),
-    group: Group,
-) -> Result<OodSetRecord> {
-    let (own_mean, own_sd) = sets::pixel_moments(&set.pixels)?;
-    let either =
-        |id: &[f64], ood: &[f64]| OodScores::new(id, ood).map(|scores| scores.auroc().max(1.0 - scores.auroc()));
-    let (pixel_mean_auroc, pixel_sd_auroc) = (either(mean, &own_mean)?, either(sd, &own_sd)?);
-    let mut trivial = Vec::new();
-    for (what, auroc) in [("mean pixel", pixel_mean_auroc), ("deviation of the pixels", pixel_sd_auroc)] {
-        if auroc >= TRIVIAL {
-            trivial.push(format!("the {what} alone has AUROC {:.1}", 100.0 * auroc));
-        }
-    }
-    if set.native != id.native {
-        trivial.push(format!("comes as {}, the ID set as {}", set.native, id.native));
-    }
-    Ok(OodSetRecord {
-        name: set.name.clone(),
-        group,
-        images: set.pixels.size()[0] as usize,
-        native: set.native.clone(),
-        duplicates: sets::duplicates(&train.pixels, &set.pixels)?,
-        pixel_mean_auroc,
-        pixel_sd_auroc,
-        trivial,
-    })
 }
 
 /// ID test images that are used for choosing: picked by the seed, since a file may have its classes in turn.

@@ -16,6 +16,7 @@ pub mod statistics;
 mod altered;
 mod arrays;
 mod bench;
+mod images;
 mod members;
 mod pipeline;
 mod table;
