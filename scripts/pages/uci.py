@@ -7,7 +7,9 @@ SETS = ["boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "
 def uci_cell(run, metric):
     if run is None:
         return "–"
-    return f"{run['metrics'][metric]:.3f} ± {run['splits']['standard_error'][metric]:.3f}"
+    value, error = run["metrics"][metric], run["splits"]["standard_error"][metric]
+    digits = 3 if abs(value) >= 0.01 else 5  # targets of naval differ by hundredths
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
 UCI_METHODS = [("fidgp", "FiD-GP"), ("ffgu", "FFG-U"), ("mean-field", "mean field"), ("f-sgvb-lrt", "F-SGVB-LRT"), ("mc-dropout", "MC dropout"), ("batch-ensemble", "BatchEnsemble"), ("ensemble", "5 networks"), ("svgp", "SVGP head"), ("due", "DUE"), ("laplace", "Laplace"), ("deterministic", "deterministic")]
