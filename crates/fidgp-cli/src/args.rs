@@ -119,7 +119,7 @@ pub struct Train {
     pub parallel: Option<NonZero<usize>>,
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
     #[arg(long)]
-    pub threads: Option<NonZero<usize>>,
+    pub threads: Option<NonZero<u16>>,
 }
 
 /// Measure the trained network of a run again.
@@ -174,7 +174,7 @@ pub struct Bench {
     pub overrides: Vec<Override>,
     /// Images in a batch
     #[arg(long, default_value = "32")]
-    pub batch: NonZero<usize>,
+    pub batch: NonZero<u32>,
     /// Weight draws K of a prediction
     #[arg(long, default_value = "8")]
     pub draws: NonZero<u64>,
@@ -333,7 +333,7 @@ pub struct Compare {
     pub parallel: Option<NonZero<usize>>,
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
     #[arg(long)]
-    pub threads: Option<NonZero<usize>>,
+    pub threads: Option<NonZero<u16>>,
     /// Score these sets as out of distribution with every run, as `fidgp ood` does
     #[arg(long, value_delimiter = ',', value_name = "SET,…")]
     pub ood: Vec<String>,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Mask, Picture, Result};
+use crate::{Error, Mask, Picture, Result, digest::sha256, listing};
 
 /// A picture and its mask.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,12 @@ impl PairSet {
     /// How many pairs there are.
     pub fn rows(&self) -> usize {
         self.pairs.len()
+    }
+
+    /// The SHA-256 of the files' names, in order: what is in them is not looked at, nor where they lie.
+    pub fn fingerprint(&self) -> String {
+        let name = |pair: &Pair| listing::name(&pair.picture) + "\t" + &listing::name(&pair.mask) + "\n";
+        sha256(self.pairs.iter().map(name).collect::<String>().as_bytes())
     }
 
     /// The rows named, in the order named.

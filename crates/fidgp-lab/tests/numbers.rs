@@ -96,6 +96,8 @@ const OF_TABLES: &[Row] = &[
     ("predict.draws", "predict.draws=?", &["0", "-1"]),
     ("predict", "predict.validation_draws=?", &["0", "-1"]),
     ("predict.batch_size", "predict.batch_size=?", &["0", "-1"]),
+    ("hidden", "network.hidden=[?]", &["0", "-1", "10000000000"]),
+    ("network", "network.hidden=[?]", &["99999, 99999"]),
     ("data.train", "data.train=?", &["0", "-1"]),
     ("data.test", "data.test=?", &["0", "-1"]),
     ("data.validation", "data.validation=?", &["-1"]),
@@ -103,8 +105,8 @@ const OF_TABLES: &[Row] = &[
 ];
 
 const OF_INDUCING: &[Row] = &[
-    ("inducing_rows", "inducing.inducing_rows=?", &["0", "-1"]),
-    ("inducing_cols", "inducing.inducing_cols=?", &["0", "-1"]),
+    ("inducing_rows", "inducing.inducing_rows=?", &["0", "-1", "10000000000"]),
+    ("inducing_cols", "inducing.inducing_cols=?", &["0", "-1", "10000000000"]),
     ("init_sd_u", "inducing.init_sd_u=?", &["0.0", "-1.0", "0.1"]),
     ("init_sd_u", "inducing.max_sd_u=?", &["0.0", "-1.0"]),
     ("init_lamda", "inducing.init_lamda=?", &["0.0", "-1.0", "0.03"]),
@@ -116,7 +118,7 @@ const OF_INDUCING: &[Row] = &[
     ("members", "inducing.posterior={family=\"ensemble\", members=?}", &["0", "-1"]),
     ("slope", "inducing.posterior={family=\"flow\", flow={kind=\"diagonal\", slope=?}}", &["0.0", "1.0", "-1.0"]),
     ("dropout", "inducing.posterior={family=\"flow\", flow={kind=\"made\", dropout=?}}", &["1.0", "-1.0"]),
-    ("hidden", "inducing.posterior={family=\"flow\", flow={kind=\"made\", hidden=?}}", &["0", "-1"]),
+    ("hidden", "inducing.posterior={family=\"flow\", flow={kind=\"made\", hidden=?}}", &["0", "-1", "10000000000"]),
     ("blocks", "inducing.posterior={family=\"flow\", flow={kind=\"made\", blocks=?}}", &["-1"]),
     ("depth", "inducing.posterior={family=\"flow\", flow={kind=\"iaf\", depth=?}}", &["0", "-1"]),
     ("layers", "inducing.posterior={family=\"flow\", flow={kind=\"lipschitz\", layers=?}}", &["0", "-1"]),
@@ -126,6 +128,8 @@ const OF_INDUCING: &[Row] = &[
 const OF_IMAGES: &[Row] = &[
     ("momentum", "train.optimiser.momentum=?", &["-1.0", "1.0", "1.5"]),
     ("smoothing", "likelihood.smoothing=?", &["-0.1", "1.0", "1.5"]),
+    ("width", "network.width=?", &["0", "-1", "10000000000"]),
+    ("network", "network.width=?", &["99999"]),
     ("data.limit", "data.limit=?", &["0", "1", "-1"]),
     ("validation_fraction", "data.validation_fraction=?", &["1.0", "-0.1"]),
     ("statistics_images", "predict.statistics_images=?", &["1", "-1"]),
@@ -174,7 +178,7 @@ const OF_BASELINES: &[(&str, &[Row])] = &[
     (
         "sngp",
         &[
-            ("features", "baseline.features=?", &["0", "-1"]),
+            ("features", "baseline.features=?", &["0", "-1", "10000000000"]),
             ("ridge", "baseline.ridge=?", &["0.0", "-1.0"]),
             ("mean_field_factor", "baseline.mean_field_factor=?", &["-1.0"]),
             ("lengthscale", "baseline.lengthscale=?", &["0.0", "-1.0"]),
@@ -183,7 +187,7 @@ const OF_BASELINES: &[(&str, &[Row])] = &[
     (
         "svgp",
         &[
-            ("inducing_points", "baseline.inducing_points=?", &["0", "-1"]),
+            ("inducing_points", "baseline.inducing_points=?", &["0", "-1", "10000000000"]),
             ("samples", "baseline.samples=?", &["0", "-1"]),
         ],
     ),

@@ -157,7 +157,7 @@ fn statistics_are_kept_while_the_weights_stay() {
     let mut weight = store.root().var("weight", &[3], tch::nn::Init::Const(0.5));
     let basis = |seed, temperature| Basis {
         id: "made",
-        images: 5,
+        images: "5".to_owned(),
         seed,
         batch: 2,
         u: "mean".into(),

@@ -104,7 +104,7 @@ fn a_value_of_the_wrong_kind_is_told_in_words_what_it_should_be() {
 
 #[test]
 fn inducing_sizes_that_cannot_be_are_refused_before_anything_is_built() {
-    for size in ["-3", "0", "99999999999"] {
+    for size in ["-3", "0", "20000"] {
         for key in ["inducing.inducing_rows", "inducing.inducing_cols", "inducing.rules.0.inducing_rows"] {
             let error = with(&[&format!("{key}={size}")]).unwrap_err();
             assert!(error.contains("must be 1 to 16384 each"), "{error}");

@@ -141,12 +141,20 @@ fn blocks() -> impl Iterator<Item = (String, BlockConfig)> {
     })
 }
 
+const STAGE: &str = "stage";
+const TRANSITION: &str = "transition";
+
 fn stage_name(stage: usize) -> String {
-    format!("stage{}", stage + 2)
+    format!("{STAGE}{}", stage + 2)
 }
 
 fn transition_name(stage: usize) -> String {
-    format!("transition{}", stage + 1)
+    format!("{TRANSITION}{}", stage + 1)
+}
+
+/// Whether a layer is one of the branches, which run together.
+pub fn is_of_branches(layer: &str) -> bool {
+    layer.starts_with(STAGE) || layer.starts_with(TRANSITION)
 }
 
 #[derive(Debug)]

@@ -113,6 +113,10 @@ impl OptionABlock {
         Ok((h + self.shortcut(x)).relu())
     }
 
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        [&self.first.0.slot, &self.second.0.slot].into_iter()
+    }
+
     /// x itself, or every second pixel with zero channels on both sides.
     fn shortcut(&self, x: &Tensor) -> Tensor {
         let config = &self.first.0.config;
@@ -139,17 +143,36 @@ impl Network for ResnetCifar {
     /// # Shapes
     /// `[N, 3, H, W]` → `[N, classes]`
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        let mut h = forward_normed(&self.stem, x, pass)?.relu();
-        for block in &self.blocks {
-            h = block.forward(&h, pass)?;
+        (0..self.stages()).try_fold(x.shallow_clone(), |h, index| self.stage(index, &h, pass))
+    }
+
+    /// The stem, each block, and the head.
+    fn stages(&self) -> usize {
+        self.blocks.len() + 2
+    }
+
+    fn stage(&self, index: usize, h: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
+        if index == 0 {
+            return Ok(forward_normed(&self.stem, h, pass)?.relu());
+        }
+        if let Some(block) = self.blocks.get(index - 1) {
+            return block.forward(h, pass);
         }
         let h = h.mean_dim([2i64, 3].as_slice(), false, h.kind());
         pass.tap("features", &h);
         self.linear.forward(&h, pass)
     }
 
+    fn first_drawn_stage(&self) -> usize {
+        if self.stem.0.slot.is_random() {
+            return 0;
+        }
+        let drawn = |block: &OptionABlock| block.slots().any(Slot::is_random);
+        1 + self.blocks.iter().position(drawn).unwrap_or(self.blocks.len())
+    }
+
     fn slots(&self) -> Vec<&Slot> {
-        let blocks = self.blocks.iter().flat_map(|block| [&block.first.0.slot, &block.second.0.slot]);
+        let blocks = self.blocks.iter().flat_map(OptionABlock::slots);
         std::iter::once(&self.stem.0.slot).chain(blocks).chain([&self.linear.slot]).collect()
     }
 }

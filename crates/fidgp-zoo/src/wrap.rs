@@ -98,8 +98,8 @@ fn check(plain: &[(String, Tensor)], bayesian: &[&InducingWeight], dense: &HashM
     if fits { Ok(()) } else { Err(Error::Import(Box::new(report))) }
 }
 
-/// Replaces every running mean and variance by its average over the given batches of training images, the Bayesian weights
-/// at their posterior mean. Returns the number of batches.
+/// Replaces every running mean and variance by its average over the given batches of training images, each counting as its
+/// images do, the Bayesian weights at their posterior mean. Returns the number of batches.
 ///
 /// # Shapes
 /// batches `[N, ..]`, normalised as for training
@@ -132,17 +132,19 @@ fn averages(
 ) -> Result<(Vec<Tensor>, u64)> {
     let factors = Factors::of(&network.inducing(), Check::Now)?;
     let mut averages: Vec<_> = statistics.iter().map(|t| t.zeros_like().to_kind(Kind::Double)).collect();
-    let mut count = 0;
+    let (mut count, mut rows) = (0, 0);
     for batch in batches {
         for statistic in statistics {
             _ = statistic.shallow_clone().zero_();
         }
         _ = network.forward(&batch, &mut Pass::mean(&network.inducing(), &factors, Mode::Train)?)?;
         count += 1;
+        let own_rows = batch.size().first().copied().unwrap_or(1);
+        rows += own_rows;
         for (average, statistic) in averages.iter_mut().zip(statistics) {
             // From zero, one pass leaves momentum times the batch's own statistic.
             let own = statistic.to_kind(Kind::Double) / BatchNorm::MOMENTUM;
-            *average += (own - &*average) / count as f64;
+            *average += (own - &*average) * (own_rows as f64 / rows as f64);
         }
     }
     if count == 0 {

@@ -166,30 +166,39 @@ fn training_reaches_every_parameter() {
 
 /// Prediction computes what stands before the first Bayesian layer once for all draws: every draw must give what a whole
 /// forward pass gives.
+fn shares_its_start(net: &dyn Network, (first, stages): (usize, usize), layers: &[&str]) {
+    assert_eq!((net.first_drawn_stage(), net.stages()), (first, stages), "{layers:?}");
+    let batches: Vec<_> = (0..2).map(|i| Key::new(1).at(i).normal(&[2, 3, 16, 16], Kind::Float, Device::Cpu)).collect();
+    let draws = Draws::new(net, 3, Key::new(7)).unwrap();
+    let mut found: Vec<Vec<Tensor>> = vec![Vec::new(), Vec::new()];
+    let keep = |index: usize, outputs| {
+        found[index].push(outputs);
+        Ok(())
+    };
+    draws.outputs(&batches, keep).unwrap();
+    let factors = Factors::of(&net.inducing(), Check::Now).unwrap();
+    for (batch, found) in batches.iter().zip(&found) {
+        for (k, found) in (0..).zip(found) {
+            let mut pass = Pass::draw(&net.inducing(), &factors, Mode::Eval, Key::new(7).at(k)).unwrap();
+            let whole = tch::no_grad(|| net.forward(batch, &mut pass)).unwrap();
+            assert!((whole - found).abs().max().double_value(&[]) < 1e-5, "{layers:?}, draw {k}");
+        }
+    }
+}
+
 #[test]
 fn draws_share_what_stands_before_the_first_bayesian_layer() {
+    let inducing = InducingConfig { inducing_rows: 4.into(), inducing_cols: 4.into(), ..Default::default() };
     let config = ResnetConfig { width: 8, classes: 5, ..ResnetConfig::default() };
     for (layers, first) in [(&PAPER_FOUR[..], 4), (&["layer4.1.conv2"][..], 8), (&["fc"][..], 9), (&["conv1"][..], 0)] {
         let store = VarStore::new(Device::Cpu);
-        let inducing = InducingConfig { inducing_rows: 4.into(), inducing_cols: 4.into(), ..Default::default() };
         let net = config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(0)).unwrap();
-        assert_eq!((net.first_drawn_stage(), net.stages()), (first, 10), "{layers:?}");
-        let batches: Vec<_> =
-            (0..2).map(|i| Key::new(1).at(i).normal(&[2, 3, 16, 16], Kind::Float, Device::Cpu)).collect();
-        let draws = Draws::new(&net, 3, Key::new(7)).unwrap();
-        let mut found: Vec<Vec<Tensor>> = vec![Vec::new(), Vec::new()];
-        let keep = |index: usize, outputs| {
-            found[index].push(outputs);
-            Ok(())
-        };
-        draws.outputs(&batches, keep).unwrap();
-        let factors = Factors::of(&net.inducing(), Check::Now).unwrap();
-        for (batch, found) in batches.iter().zip(&found) {
-            for (k, found) in (0..).zip(found) {
-                let mut pass = Pass::draw(&net.inducing(), &factors, Mode::Eval, Key::new(7).at(k)).unwrap();
-                let whole = tch::no_grad(|| net.forward(batch, &mut pass)).unwrap();
-                assert!((whole - found).abs().max().double_value(&[]) < 1e-5, "{layers:?}, draw {k}");
-            }
-        }
+        shares_its_start(&net, (first, 10), layers);
+    }
+    let config = ResnetCifarConfig { depth: 8, classes: 5, width: 8 };
+    for (layers, first) in [(&["layer2.0.conv2"][..], 2), (&["linear"][..], 4), (&["conv1"][..], 0)] {
+        let store = VarStore::new(Device::Cpu);
+        let net = config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(0)).unwrap();
+        shares_its_start(&net, (first, 5), layers);
     }
 }

@@ -58,7 +58,7 @@ pub struct Ood {
     pub fit: NonZero<usize>,
     /// Images in a batch
     #[arg(long, default_value = "100")]
-    pub batch: NonZero<usize>,
+    pub batch: NonZero<u32>,
     /// Seed of subsets and bootstrap
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

@@ -22,7 +22,7 @@ pub fn run(arguments: &Bench) -> Outcome {
     let mut all = Vec::new();
     for path in &arguments.configs {
         let config = config::read(path, &arguments.overrides)?;
-        let (batch, draws) = (arguments.batch.get(), arguments.draws.get());
+        let (batch, draws) = (arguments.batch.get() as usize, arguments.draws.get());
         let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: arguments.parts, device };
         let Benchmark { times, train_bytes, counted } = bench::run(&config, &options)?;
         let _ = writeln!(table, "{} ({}), batch {batch}", config.name, config.method.name());
@@ -58,7 +58,7 @@ fn growth(arguments: &Bench, device: Device) -> Outcome {
         return Err(LabError::config("--grow", "takes one config at a time"));
     };
     let read = |more: &[Override]| config::read(path, &[arguments.overrides.as_slice(), more].concat());
-    let (batch, draws) = (arguments.batch.get(), arguments.draws.get());
+    let (batch, draws) = (arguments.batch.get() as usize, arguments.draws.get());
     let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: false, device };
     let growth = grow(&read, &arguments.grow, &options, Some(command_line()), &mut |line| eprintln!("{line}"))?;
     if let Some(out) = &arguments.out {

@@ -19,7 +19,7 @@ pub fn run(arguments: &Ood) -> Outcome {
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
             let predictor = Predictor::open(model, device::choose(&arguments.place.device)?)?;
-            tch::set_num_threads(threads_for(&predictor.config) as i32);
+            tch::set_num_threads(threads_for(&predictor.config, None));
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.place.data.as_deref(), &predictor.config)?;
             let mut settings = settings(arguments, model, draws, root);
@@ -61,7 +61,7 @@ fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings
         gradients: !arguments.forward_only,
         limit: arguments.limit.map_or(usize::MAX, std::num::NonZero::get),
         fit: arguments.fit.get(),
-        batch: arguments.batch.get(),
+        batch: arguments.batch.get() as usize,
         seed: arguments.seed,
         skip_controls: arguments.unsafe_skip_controls,
         command: Some(command_line()),

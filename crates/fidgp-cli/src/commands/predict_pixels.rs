@@ -1,6 +1,8 @@
 //! `fidgp predict` of a segmentation: a table, and a map of each picture.
 
+use std::collections::HashSet;
 use std::fmt::Write;
+use std::path::Path;
 
 use fidgp_lab::LabError;
 use fidgp_lab::predict::Predictor;
@@ -16,6 +18,7 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
     }
     let (files, mut failed) = files(&arguments.inputs);
     let mut said = Said { table: String::new(), json: Vec::new() };
+    let mut taken = HashSet::new();
     for file in files {
         let prediction = match predictor.segment(&file, draws) {
             Ok(prediction) => prediction,
@@ -24,8 +27,7 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
                 continue;
             }
         };
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let map = arguments.maps.join(format!("{name}.png"));
+        let map = arguments.maps.join(free_name(&file, &mut taken));
         write_atomically(&map, &prediction.map.to_png()?)?;
         let top = prediction.top(arguments.top.get());
         let class =
@@ -60,4 +62,12 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
         );
     }
     Ok((said, failed))
+}
+
+/// The name of a picture's map: its own, numbered where another picture of this call has it.
+fn free_name(picture: &Path, taken: &mut HashSet<String>) -> String {
+    let stem = picture.file_stem().unwrap_or_default().to_string_lossy();
+    let numbered = (2..).map(|number| format!("{stem}-{number}.png"));
+    let mut names = std::iter::once(format!("{stem}.png")).chain(numbered);
+    names.find(|name| taken.insert(name.clone())).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! `fidgp train`
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ use crate::progress::{EpochBar, SplitBar};
 pub fn run(arguments: &Train) -> Outcome {
     let (config, run, resume) = plan(arguments)?;
     let device = device::choose(&arguments.place.device)?;
-    tch::set_num_threads(arguments.threads.map_or_else(|| threads_for(&config), std::num::NonZero::get) as i32);
+    tch::set_num_threads(threads_for(&config, arguments.threads));
     let setting = Setting {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -24,7 +25,7 @@ pub fn run(arguments: &Train) -> Outcome {
         force: arguments.force,
         member: arguments.member,
         splits: splits(&arguments.splits)?,
-        parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
+        parallel: arguments.parallel.map_or_else(cores, NonZero::get),
         stop: super::stop_on_interrupt(),
         command: Some(command_of_run()),
         go_on: go_on(arguments, &run),
@@ -67,18 +68,23 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     Ok((config, run, false))
 }
 
-pub(super) fn threads_for(config: &RunConfig) -> usize {
-    match config.network {
-        NetworkConfig::Mlp { .. } => 1,
-        NetworkConfig::Resnet { .. }
-        | NetworkConfig::ResnetCifar { .. }
-        | NetworkConfig::Fcn { .. }
-        | NetworkConfig::Hrnet { .. } => cores(),
+/// Threads inside an operation: as many as were asked for, or as a network is worth.
+pub(super) fn threads_for(config: &RunConfig, asked: Option<NonZero<u16>>) -> i32 {
+    match (asked, &config.network) {
+        (Some(threads), _) => threads.get().into(),
+        (None, NetworkConfig::Mlp { .. }) => 1,
+        (
+            None,
+            NetworkConfig::Resnet { .. }
+            | NetworkConfig::ResnetCifar { .. }
+            | NetworkConfig::Fcn { .. }
+            | NetworkConfig::Hrnet { .. },
+        ) => cores() as i32,
     }
 }
 
 pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {

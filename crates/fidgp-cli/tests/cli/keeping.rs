@@ -35,6 +35,19 @@ fn a_run_does_not_go_on_with_other_images() {
     train(&place, &["--force"]).ends(0);
 }
 
+/// What was measured of other weights goes with them; what the user keeps there stays.
+#[test]
+fn a_new_run_is_not_taken_for_what_was_measured_of_the_old_one() {
+    let place = place();
+    train(&place, &[]).ends(0);
+    for file in ["tempered.json", "ood/ood.json", "ood/notes.txt"] {
+        place.write(&format!("run/{file}"), "{}");
+    }
+    train(&place, &["--force"]).ends(0);
+    assert!(!place.path("run/tempered.json").exists() && !place.path("run/ood/ood.json").exists());
+    assert!(place.path("run/ood/notes.txt").exists());
+}
+
 #[test]
 fn files_of_others_are_not_written_over() {
     let place = place();
@@ -77,11 +90,9 @@ fn the_best_epoch_needs_validation_images() {
     train(&place, &[]).ends(0);
     let best = place.path("run/checkpoint/best.safetensors");
     let evaluate = ["eval", "run", "--device", "cpu", "--data", "data"];
-    if best.exists() {
-        let said = place.fidgp(&evaluate).ends(0);
-        assert!(!said.err.contains("no best epoch"), "{said:?}");
-        fs::remove_file(best).unwrap();
-    }
+    let said = place.fidgp(&evaluate).ends(0);
+    assert!(!said.err.contains("no best epoch"), "{said:?}");
+    fs::remove_file(best).unwrap();
     place.fidgp(&evaluate).ends(0).says(&["no best epoch", "the last one is used"]);
 }
 

@@ -114,10 +114,25 @@ fn a_run_is_not_overwritten_without_force() {
     assert_eq!(fs::read_to_string(place.path("run/notes.txt")).unwrap(), "mine");
 }
 
+/// Splits of a UCI set keep no weights to go back to.
+#[test]
+fn the_best_epoch_of_a_split_cannot_be_taken() {
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/uci-yacht.toml");
+    let changes = ["--set", "train.select=best", "--set", "data.validation_fraction=0.1"];
+    let said = Place::new().fidgp(&[&["train", config][..], &changes].concat()).ends(2);
+    said.says(&["train.select", "is not for data.set = \"uci\"", "use \"last\""]);
+}
+
 #[test]
 fn numbers_on_the_command_line_are_checked() {
     let place = Place::new();
-    for words in [["--threads", "0"], ["--threads", "many"], ["--parallel", "0"], ["--splits", "first"]] {
+    for words in [
+        ["--threads", "0"],
+        ["--threads", "many"],
+        ["--threads", "4294967296"],
+        ["--parallel", "0"],
+        ["--splits", "first"],
+    ] {
         place.train(&words).ends(2).says(&[words[0]]);
     }
     assert!(!place.path("run").exists());
@@ -146,7 +161,7 @@ fn a_data_set_that_is_not_one_of_small_images_is_told_where_it_belongs() {
 fn inducing_sizes_are_checked_where_nothing_is_built() {
     let place = Place::new();
     place.write("images.toml", crate::deploy::CONFIG);
-    for size in ["-3", "0", "99999999999"] {
+    for size in ["-3", "0", "20000"] {
         let change = format!("inducing.inducing_rows={size}");
         let said = place.fidgp(&["cost", "images.toml", "--set", &change]).ends(2);
         said.says(&["inducing_rows x inducing_cols", "must be 1 to 16384 each"]);

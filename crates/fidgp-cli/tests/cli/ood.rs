@@ -11,8 +11,8 @@ use crate::{Place, Said, fixture, json};
 /// `fidgp ood` on the small model, with real ID images, in a folder of its own.
 fn ood(place: &Place, data: &Path, more: &[&str]) -> Said {
     let data = data.to_str().expect("a readable path");
-    let model = trained().to_str().expect("a readable path");
-    let start = ["ood", model, "--device", "cpu", "--data", data, "--out", "ood", "--batch", "16", "--draws", "0"];
+    crate::deploy::copied(place);
+    let start = ["ood", "run", "--device", "cpu", "--data", data, "--out", "ood", "--batch", "16", "--draws", "0"];
     place.fidgp(&start.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
 }
 
@@ -111,11 +111,7 @@ fn the_released_procedure_fails_in_public_and_the_lemma_is_measured() {
 #[test]
 fn statistics_are_fitted_once_and_again_for_other_weights() {
     let place = Place::new();
-    let run = place.path("run");
-    fs::create_dir_all(run.join("checkpoint")).unwrap();
-    for file in ["run.toml", "classes.json", "checkpoint/last.safetensors"] {
-        fs::copy(trained().join(file), run.join(file)).unwrap();
-    }
+    let run = crate::deploy::copied(&place);
     let (data, pictures) = (fixture("cifar100-small"), fixture("cifar100-pictures"));
     let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
     let words = ["ood", "run", "--device", "cpu", "--data", data, "--ood", pictures, "--draws", "0", "--json"];
@@ -254,6 +250,8 @@ fn what_cannot_be_meant_is_said() {
         (["--ood", "svhn", "--choose-on", "svhn"].as_slice(), "must not be reported on it"),
         (&["--ood", "cifar100"], "is the ID set itself"),
         (&["--ood", "noise,noise"], "is named twice"),
+        (&["--ood", "a/val,b/val"], "`--ood b/val` is the second set called `val`"),
+        (&["--ood", "a/id"], "`--ood a/id` has the name under which the ID set's own scores are kept"),
         (&["--ood", "nowhere"], "neither a known set nor a folder of pictures"),
         (&["--ood", "svhn", "--near", "mnist"], "is not among the --ood sets"),
         (&[], "--ood"),
@@ -266,6 +264,7 @@ fn what_cannot_be_meant_is_said() {
     let words = ["ood", model, "--ood", pictures.to_str().unwrap(), "--data", data, "--device", "cpu", "--draws", "1"];
     place.fidgp(&words).ends(2).says(&["--draws 1", "at least 2"]);
     ood(&place, Path::new(data), &["--ood", "svhn"]).ends(1).says(&["svhn"]); // known, but not there
-    place.train(&[]).ends(0);
-    place.fidgp(&["ood", "run", "--ood", "svhn", "--data", data]).ends(2).says(&["regression"]);
+    let regression = Place::new();
+    regression.train(&[]).ends(0);
+    regression.fidgp(&["ood", "run", "--ood", "svhn", "--data", data]).ends(2).says(&["regression"]);
 }

@@ -3,23 +3,16 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::{Place, Said, contents, json, words_of_training};
 
-/// Long enough to be caught in the middle, with several steps an epoch.
-const LONGER: [&str; 8] = [
-    "--set",
-    "train.epochs=60",
-    "--set",
-    "train.batch_size=8",
-    "--set",
-    "train.checkpoint_every=1",
-    "--set",
-    "train.validate_every=7",
-];
+/// Never done before it is caught, with several steps an epoch.
+const ENDLESS: &str = "train.epochs=1000000";
+const STEPS: [&str; 6] =
+    ["--set", "train.batch_size=8", "--set", "train.checkpoint_every=1", "--set", "train.validate_every=7"];
 
 /// The header of a safetensors file.
 pub fn header(bytes: &[u8]) -> Value {
@@ -45,10 +38,11 @@ fn interrupted(place: &Place, words: &[&str], first_sign: &str) -> Said {
 /// Starts a run, waits for a file and sends it a signal.
 #[track_caller]
 fn signalled(place: &Place, words: &[&str], first_sign: &str, signal: &str) -> Said {
-    let child = place.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let started = Instant::now();
+    let mut child = place.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !place.path(first_sign).exists() {
-        assert!(started.elapsed() < Duration::from_secs(50), "{first_sign} never came");
+        if child.try_wait().unwrap().is_some() {
+            panic!("{first_sign} never came: {:?}", Said::by(&child.wait_with_output().unwrap()));
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
     let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
@@ -60,7 +54,7 @@ fn signalled(place: &Place, words: &[&str], first_sign: &str, signal: &str) -> S
 #[cfg(unix)]
 fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     let (place, whole) = (Place::new(), Place::new());
-    let words = words_of_training(&LONGER);
+    let words = words_of_training(&[&STEPS[..], &["--set", ENDLESS]].concat());
     interrupted(&place, &words, "run/checkpoint/last.safetensors").ends(1).says(&[
         "stopping after this step",
         "everything is saved",
@@ -68,15 +62,21 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     ]);
     assert!(!place.path("run/results.json").exists());
     full_disk_keeps_the_checkpoint(&place);
+    // the run shall end a few epochs after where it was caught
+    let last_epoch = epochs(&place).last().unwrap().0 + 9;
+    let toml = fs::read_to_string(place.path("run/run.toml")).unwrap();
+    fs::write(place.path("run/run.toml"), toml.replace("epochs = 1000000", &format!("epochs = {last_epoch}"))).unwrap();
     place.fidgp(&["train", "--resume", "run", "--device", "cpu"]).ends(0);
-    whole.fidgp(&words).ends(0);
+    let shorter = format!("train.epochs={last_epoch}");
+    whole.fidgp(&words_of_training(&[&STEPS[..], &["--set", &shorter]].concat())).ends(0);
 
     let last = "run/checkpoint/last.safetensors";
     assert!(tensors(&place.path(last)) == tensors(&whole.path(last)), "the last checkpoints differ");
     let results = |place: &Place| json(&place.path("run/results.json"));
     assert_eq!(results(&place)["metrics"], results(&whole)["metrics"]);
     // the command that produces the run again is the one that began it
-    assert_eq!(results(&place)["command"], results(&whole)["command"]);
+    let begun = results(&whole)["command"].as_str().unwrap().replace(&shorter, ENDLESS);
+    assert_eq!(results(&place)["command"], begun);
     assert_eq!(epochs(&place), epochs(&whole));
 }
 
@@ -109,7 +109,7 @@ fn full_disk_keeps_the_checkpoint(place: &Place) {
 fn interrupted_splits_are_finished_later() {
     let place = Place::new();
     crate::mishap::write_uci(&place, None);
-    let words = crate::mishap::uci_training(&["--set", "train.epochs=3000", "--parallel", "1", "--splits", "0"]);
+    let words = crate::mishap::uci_training(&["--set", ENDLESS, "--parallel", "1", "--splits", "0"]);
     interrupted(&place, &words, "run/run.toml").ends(1).says(&["Go on with: fidgp train --resume run"]);
 }
 
@@ -121,14 +121,14 @@ fn a_terminated_run_is_saved_and_its_advice_works() {
     let data = crate::fixture("cifar100-small");
     std::os::unix::fs::symlink(data, place.path("my data")).unwrap();
     place.write("t.toml", crate::wrap::PLAIN);
-    let words = ["train", "t.toml", "--device", "cpu", "--data", "my data", "--out", "run", "--set", "train.epochs=30"];
+    let words = ["train", "t.toml", "--device", "cpu", "--data", "my data", "--out", "run", "--set", ENDLESS];
     let said = signalled(&place, &words, "run/checkpoint/last.safetensors", "-TERM").ends(1);
     let (_, advice) = said.err.split_once("Go on with: fidgp ").unwrap_or_else(|| panic!("{said:?}"));
     assert_eq!(advice.trim(), "train --resume run --data 'my data' --device cpu");
     let toml = fs::read_to_string(place.path("run/run.toml")).unwrap();
-    fs::write(place.path("run/run.toml"), toml.replace("epochs = 30", "epochs = 1")).unwrap();
+    fs::write(place.path("run/run.toml"), toml.replace("epochs = 1000000", "epochs = 1")).unwrap();
     place.fidgp(&["train", "--resume", "run", "--data", "my data", "--device", "cpu"]).ends(0);
-    let command = "fidgp train t.toml --device cpu --data 'my data' --out run --set train.epochs=30";
+    let command = format!("fidgp train t.toml --device cpu --data 'my data' --out run --set {ENDLESS}");
     assert_eq!(json(&place.path("run/results.json"))["command"], command);
 }
 

@@ -124,10 +124,20 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     let map = image::open(place.path("seen/a.png")).unwrap();
     assert_eq!((map.width(), map.height()), (5 * WIDTH + 16, HEIGHT));
 
+    // pictures of one name have maps of their own
+    fs::create_dir_all(place.path("newer")).unwrap();
+    fs::copy(place.path("data/shapes/images/test/07.png"), place.path("newer/a.png")).unwrap();
+    let both = ["predict", "run", "new/a.png", "newer/a.png", "--device", "cpu", "--maps", "both", "--json"];
+    let said: serde_json::Value = serde_json::from_str(&place.fidgp(&both).ends(0).out).unwrap();
+    assert_eq!((&said["inputs"][0]["map"], &said["inputs"][1]["map"]), (&"both/a.png".into(), &"both/a-2.png".into()));
+    assert_ne!(fs::read(place.path("both/a.png")).unwrap(), fs::read(place.path("both/a-2.png")).unwrap());
+
     // whole pictures scored, with the controls of the bench
     let ood =
         ["ood", "run", "--ood", "night,blurred", "--data", "data", "--device", "cpu", "--draws", "0", "--out", "ood"];
-    let said = place.fidgp(&ood).ends(0);
+    let said = place.fidgp(&ood).ends(0).says(&["fitted on"]);
+    place.fidgp(&ood).ends(0).says(&["not fitted again"]);
+    place.fidgp(&[&ood[..], &["--fit", "4"]].concat()).ends(0).says(&["fitted on 4"]); // no labels to count them by
     assert!(said.out.contains("subspace") && said.out.contains("blurred"), "{}", said.out);
     let document = json(&place.path("ood/ood.json"));
     assert!(document["controls"].as_array().unwrap().iter().all(|control| control["passed"] == true));
@@ -138,10 +148,16 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     let said = place.fidgp(&["predict", "model", "new/a.png", "--device", "cpu", "--json"]).ends(0);
     let said: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(said["inputs"][0]["top"][0]["class"], "ground");
+
+    // one picture more is another training
+    let resume = ["train", "--resume", "run", "--device", "cpu", "--data", "data"];
+    place.fidgp(&resume).ends(0);
+    write_pair(&place, "train", 77);
+    place.fidgp(&resume).ends(2).says(&["other training images"]);
 }
 
 #[test]
-fn every_method_but_sngp_segments() {
+fn every_method_segments_but_those_with_a_head() {
     let place = made();
     let quick = ["--set", "train.epochs=1", "--set", "predict.draws=2", "--set", "train.select=last", "--force"];
     let quick = quick.into_iter().chain(["--set", "train.validate_every=0", "--set", "data.limit=8"]);
@@ -154,7 +170,11 @@ fn every_method_but_sngp_segments() {
         assert!(metrics["seg/NLL"].as_f64().is_some() && epistemic >= 0.0, "{method}");
         assert_eq!(epistemic > 1e-7, method != "method=deterministic", "{method} {epistemic}");
     }
-    place.fidgp(&words(&["--set", "method=sngp", "--force"])).ends(2).says(&["sngp"]);
+    for method in ["sngp", "ddu", "due"] {
+        let change = format!("method={method}");
+        let said = place.fidgp(&words(&["--set", &change, "--force"])).ends(2);
+        said.says(&[method, "has a head for whole pictures"]);
+    }
 }
 
 #[test]

@@ -9,9 +9,11 @@ mod tempered;
 
 pub use difference::{Difference, Units};
 pub use ood::Aurocs;
+pub(crate) use ood::OOD_FOLDER;
 pub use page::{TEMPERED, verdict};
 pub use settings::Differing;
 pub use summary::{Contender, Spread, TemperedSpread};
+pub(crate) use tempered::TEMPERED_FILE;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -205,10 +207,7 @@ fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Fin
         return Err(LabError::config(folder.display().to_string(), why));
     }
     if !(begun && is_finished(config, &folder, plan)?) {
-        let stale = folder.join(tempered::TEMPERED_FILE);
-        if stale.exists() {
-            std::fs::remove_file(&stale).map_err(|error| LabError::file(&stale, &error))?;
-        }
+        experiment::forget_measurements(&folder)?;
         experiment::run(config, &setting(&folder, begun, plan), watcher(config).as_mut())?;
     }
     let ood = if plan.ood.is_empty() { None } else { Some(ood::of_run(config, &folder, plan)?) };

@@ -25,7 +25,7 @@ pub(super) struct OfRun {
 }
 
 /// Where a run keeps its benchmark.
-const FOLDER: &str = "ood";
+pub(crate) const OOD_FOLDER: &str = "ood";
 /// ID training images that scores are fitted on, as `fidgp ood` has it.
 const FIT: usize = 10_000;
 const BATCH: usize = 200;
@@ -34,7 +34,7 @@ const BATCH: usize = 200;
 /// a temperature, since its results are. None where a control fails, with a warning: a comparison of many does not end with
 /// one.
 pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<OfRun> {
-    let path = run.join(FOLDER).join("ood.json");
+    let path = run.join(OOD_FOLDER).join("ood.json");
     let settings = settings(config, run, plan);
     if let Some(found) = read(&path, &settings)? {
         return Ok(found);
@@ -48,7 +48,7 @@ pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<OfRu
         }
         other => other?,
     };
-    let out = run.join(FOLDER);
+    let out = run.join(OOD_FOLDER);
     write_ood_report(&bench, &out)?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
     bench.document.write(&path)?; // last: what has it is whole
@@ -98,11 +98,9 @@ fn read(path: &Path, settings: &Settings) -> Result<Option<OfRun>> {
             }
         }
     }
-    let name =
-        |set: &String| Path::new(set).file_name().map_or(set.clone(), |name| name.to_string_lossy().into_owned());
     let left_out = document["left_out"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let left_out = left_out.map(str::to_owned).collect();
-    let all = settings.ood.iter().all(|set| found.contains_key(&name(set)));
+    let all = settings.ood.iter().all(|set| found.contains_key(&ood::sets::shown_name(set)));
     Ok(all.then_some(OfRun { aurocs: found, left_out }))
 }
 

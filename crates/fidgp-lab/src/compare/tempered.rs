@@ -14,7 +14,7 @@ use crate::json;
 use crate::predict::Predictor;
 
 /// The file in a run's folder; it goes with the weights it was measured with.
-pub(super) const TEMPERED_FILE: &str = "tempered.json";
+pub(crate) const TEMPERED_FILE: &str = "tempered.json";
 
 /// The test metrics of a run with the temperature that its validation examples ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

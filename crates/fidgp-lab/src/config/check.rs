@@ -256,6 +256,10 @@ impl RunConfig {
             DataConfig::Segmentation(ref pairs) => !pairs.has_validation(),
             _ => fraction == Some(0.0),
         };
+        if self.train.select == Select::Best && matches!(self.data, DataConfig::Uci { .. }) {
+            let why = "= \"best\" is not for data.set = \"uci\", which keeps no weights of its splits; use \"last\"";
+            return Err(LabError::config("train.select", why));
+        }
         if self.train.select == Select::Best && (without_validation || self.train.validate_every == 0) {
             return Err(LabError::config(
                 "train.select",

@@ -71,11 +71,30 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     take_in_mean_field(&mut table)?;
     fit_to_method(&mut table, !method.is_empty());
     take_in_bayesianize(&mut table)?;
+    for section in ["network", "inducing", "baseline"] {
+        table.get(section).map_or(Ok(()), |value| check_sizes(section, value))?;
+    }
     let config: RunConfig = Value::Table(table)
         .try_into()
         .map_err(|error: toml::de::Error| on_its_line(explain(&error, ""), text, overrides))?;
     config.check()?;
     Ok(config)
+}
+
+/// The largest size that a network, a layer or a head may have: far beyond what is trained, and products of a few can be
+/// counted.
+const MOST: i64 = 100_000;
+
+/// Refuses whole numbers that no size can be, before anything is counted or built with them.
+fn check_sizes(key: &str, value: &Value) -> Result<()> {
+    match value {
+        Value::Integer(size) if *size > MOST => {
+            Err(LabError::config(key, format!("= {size} is too large; sizes are at most {MOST}")))
+        }
+        Value::Array(entries) => entries.iter().try_for_each(|entry| check_sizes(key, entry)),
+        Value::Table(inner) => inner.iter().try_for_each(|(name, value)| check_sizes(&join(&[key, name]), value)),
+        _ => Ok(()),
+    }
 }
 
 /// Puts a value at a dotted key; a number is an entry of a list, counted from 0.
@@ -191,7 +210,8 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
         let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(sharpness)));
         let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
         let bound = match method {
-            Method::Sngp if !pixels => Some(SNGP_BOUND),
+            _ if pixels => None,
+            Method::Sngp => Some(SNGP_BOUND),
             Method::Ddu | Method::Due => Some(DUE_BOUND),
             _ => None,
         };

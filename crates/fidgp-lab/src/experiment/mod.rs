@@ -13,7 +13,8 @@ mod synthetic;
 mod uci;
 mod wrap;
 
-use run_folder::{from_the_beginning, keep_command, keep_images, open_folder, refuse_to_mix, same_images};
+pub(crate) use run_folder::forget_measurements;
+use run_folder::{TrainedOn, from_the_beginning, keep_command, keep_images, open_folder, refuse_to_mix, same_images};
 pub(crate) use sets::{Sets, Use};
 pub use wrap::{Stage, WrapReport, wrap};
 

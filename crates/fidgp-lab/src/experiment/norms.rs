@@ -30,10 +30,8 @@ pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> R
     if !wanted(config, model) {
         return Ok(());
     }
-    // batches of one size: a short one would say the least and count as little
-    let count = config.predict.statistics_images.min(images.len());
-    let size = config.predict.batch_size.max(LEAST_STATISTICS_IMAGES).min(count);
-    let given = batches(model, images, count / size * size, size).collect::<Result<Vec<_>>>()?;
+    let size = config.predict.batch_size.max(LEAST_STATISTICS_IMAGES);
+    let given = batches(model, images, config.predict.statistics_images, size).collect::<Result<Vec<_>>>()?;
     let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
     draws.estimate_norms(&given)?;
     let norms: Vec<_> = draws.norms().iter().map(NormStatistics::copy).collect();

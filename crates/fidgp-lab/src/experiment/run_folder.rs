@@ -7,8 +7,9 @@ use std::path::Path;
 use fidgp::objective::DatasetSize;
 use serde::{Deserialize, Serialize};
 
-use super::{CLASSES_FILE, CONFIG_FILE, Sets, Setting, norms};
+use super::{CLASSES_FILE, CONFIG_FILE, Setting, norms};
 use crate::calibrate::TEMPERATURE_FILE;
+use crate::compare::{OOD_FOLDER, TEMPERED_FILE};
 use crate::config::{self, DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::json;
@@ -124,29 +125,22 @@ pub fn keep_command(run: &Path, command: &str) -> Result<()> {
 
 /// The training images of a run, as its folder remembers them.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct TrainedOn {
+pub struct TrainedOn {
     /// How many.
-    images: usize,
+    pub images: usize,
     /// Of their pixels and labels, or of their files' places where they are not held in memory.
-    sha256: String,
-}
-
-impl TrainedOn {
-    fn of(sets: &Sets) -> Self {
-        Self { images: sets.train.rows(), sha256: sets.train.fingerprint() }
-    }
+    pub sha256: String,
 }
 
 /// Refuses to go on with a run on other training images: the KL would have another weight, and images that were held out for
 /// validation might be trained on. A folder from before they were remembered does not say.
-pub fn same_images(run: &Path, sets: &Sets) -> Result<()> {
+pub fn same_images(run: &Path, now: &TrainedOn) -> Result<()> {
     let path = run.join(TRAINED_ON_FILE);
     if !path.exists() {
         return Ok(());
     }
     let before: TrainedOn = json::read(&path)?;
-    let now = TrainedOn::of(sets);
-    if before == now {
+    if before == *now {
         return Ok(());
     }
     let count = if before.images == now.images {
@@ -159,8 +153,8 @@ pub fn same_images(run: &Path, sets: &Sets) -> Result<()> {
 }
 
 /// Remembers the training images of a run.
-pub fn keep_images(run: &Path, sets: &Sets) -> Result<()> {
-    json::write(&run.join(TRAINED_ON_FILE), &TrainedOn::of(sets))
+pub fn keep_images(run: &Path, images: &TrainedOn) -> Result<()> {
+    json::write(&run.join(TRAINED_ON_FILE), images)
 }
 
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
@@ -172,16 +166,24 @@ pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observa
     if setting.member.is_some() {
         refuse_to_mix(config, setting)?; // another member may have begun since this was asked first
     }
-    if setting.force && !setting.resume && !joins(config, setting)? {
+    if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
-    write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?;
     setting.command.as_ref().map_or(Ok(()), |command| keep_command(&setting.run, command))?;
+    write_atomically(&setting.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?; // last: with it the run has begun
     Ok(lock)
+}
+
+/// Forgets what was measured of a run's weights beside its results, which others would be taken for.
+pub(crate) fn forget_measurements(run: &Path) -> Result<()> {
+    let of_ood = ["ood.json", "ood.csv", report::REPORT_FILE].map(|file| run.join(OOD_FOLDER).join(file));
+    let files = of_ood.into_iter().chain([run.join(TEMPERED_FILE)]);
+    files.into_iter().try_for_each(|file| gone(&file, std::fs::remove_file(&file)))
 }
 
 /// Forgets an earlier run in a folder: its config, checkpoints, results and report. Nothing else in the folder is touched.
 fn clear(run: &Path) -> Result<()> {
+    forget_measurements(run)?;
     let drawn = report::Run::read(run).map_or_else(|_| Vec::new(), |earlier| report::files(&earlier, run));
     let record = [RESULTS_FILE, EPOCHS_FILE, EXAMPLES_FILE, report::REPORT_FILE];
     let rest = [CONFIG_FILE, COMMAND_FILE, CLASSES_FILE, TRAINED_ON_FILE, TEMPERATURE_FILE, norms::NORMS_FILE];

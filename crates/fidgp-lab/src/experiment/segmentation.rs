@@ -10,7 +10,7 @@ use fidgp_metrics::names;
 use tch::Tensor;
 
 use super::members::{Place, Training};
-use super::{Setting, blank_results};
+use super::{Setting, TrainedOn, blank_results};
 use crate::config::{PairSets, RunConfig, SegmentationConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate::{EachSegmented, PixelEvaluation, segment_set};
@@ -32,8 +32,10 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Option<Results>> {
     let sets = pairs.open(&setting.data_root)?;
+    let images = TrainedOn { images: sets.train.rows(), sha256: sets.train.fingerprint() };
     if setting.resume {
         super::same_classes(&setting.run, &sets.train.class_names)?;
+        super::same_images(&setting.run, &images)?;
     }
     let signature = Signature::of_pairs(config, pairs);
     let model = Model::init(config, &signature, setting.device)?;
@@ -44,6 +46,9 @@ pub fn run(
     let validation = sets.validation.as_ref().map(|set| source(set, pairs, &model, setting)).transpose()?;
     let _lock = super::open_folder(config, setting, &model, train.observations())?;
     super::write_classes(&setting.run, &sets.train.class_names)?;
+    if !setting.resume {
+        super::keep_images(&setting.run, &images)?;
+    }
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };
         let draws = config.predict.validation_draws;

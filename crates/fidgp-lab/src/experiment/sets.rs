@@ -5,6 +5,7 @@ use std::path::Path;
 use fidgp_data::{ImageFolder, Images, Part, catalogue, split};
 use tch::Device;
 
+use super::TrainedOn;
 use crate::config::{DataConfig, FolderConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Signature};
@@ -51,12 +52,14 @@ impl Set {
         self.labels().len()
     }
 
-    /// A digest of pixels and labels, or of the files' places where pictures are read one by one.
-    pub fn fingerprint(&self) -> String {
-        match self {
+    /// What a run on these images remembers of them: of pixels and labels, or of the files' places where pictures are read
+    /// one by one.
+    pub fn trained_on(&self) -> TrainedOn {
+        let sha256 = match self {
             Self::Memory(images) => images.fingerprint(),
             Self::Folder(folder) => folder.fingerprint(),
-        }
+        };
+        TrainedOn { images: self.rows(), sha256 }
     }
 
     fn labels(&self) -> &[u32] {

@@ -113,7 +113,8 @@ pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn Source, count:
     broken.map_or(Ok(()), Err)
 }
 
-/// So many training images, taken at random and unchanged, in batches.
+/// About so many training images, taken at random and unchanged, in batches of one size: statistics of a short one would say
+/// little, and those of a single image nothing of its variance.
 pub fn batches<'a>(
     model: &Model,
     images: &'a dyn Source,
@@ -123,6 +124,6 @@ pub fn batches<'a>(
     let order = fidgp_data::epoch_order(images.len(), Key::new(0).fold("statistics").seed(), 0);
     let rows: Vec<i64> = order.into_iter().take(count).map(|row| row as i64).collect();
     let device = model.store.device();
-    let parts: Vec<_> = rows.chunks(size).map(<[i64]>::to_vec).collect();
+    let parts: Vec<_> = rows.chunks_exact(size.min(rows.len()).max(1)).map(<[i64]>::to_vec).collect();
     parts.into_iter().map(move |rows| Ok(images.batch(&Tensor::from_slice(&rows).to_device(device), None)?.0))
 }

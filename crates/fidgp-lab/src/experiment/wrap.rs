@@ -71,7 +71,9 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     }
     let (train, test) = match Sets::read(config, &setting.data_root) {
         Ok(sets) => (Ok(sets.train), sets.test),
-        Err(error) if config.normalisation.is_none() => return Err(error),
+        Err(error) if !config.normalisation.as_ref().is_some_and(|given| given.statistics().is_some()) => {
+            return Err(error);
+        }
         Err(error) => (Err(error), sets::part(config, &setting.data_root, Part::Test)?),
     };
     let known = train.as_ref().unwrap_or(&test);
@@ -99,6 +101,9 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     if save {
         let _lock = super::open_folder(config, setting, &model, train.as_ref().map_or(test.rows(), Set::rows))?;
         super::write_classes(&setting.run, test.classes())?;
+        if let Ok(set) = &train {
+            super::keep_images(&setting.run, &set.trained_on())?;
+        }
         if let Some(command) = &setting.command {
             super::keep_command(&setting.run, &format!("{command} && {}", setting.go_on))?;
         }

@@ -10,13 +10,13 @@ use super::combine::Combined;
 use super::controls::{self, Control};
 use super::cost;
 use super::heldout::{self, HELD_OUT, Labelled};
-use super::images::{Images, Inputs};
+use super::images::{ID, Images, Inputs};
 use super::observe::{ModelObserver, OneU};
 use super::pipeline::{FitRows, Pipeline, Scored, fitted};
 use super::protocol;
 use super::scorer::Columns;
 use super::spectral;
-use super::statistics::{Basis, Kept, signature, weights_sha256};
+use super::statistics::{Basis, Kept, sha256, signature, weights_sha256};
 use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::error::{LabError, Result};
 use crate::predict::Predictor;
@@ -127,7 +127,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     let weights = weights_sha256(&predictor.model.store)?;
     let temperature = predictor.model.temperature;
     let fit = &images.fit;
-    let kept = kept(&weights, (&images.id_name, fit.labels.len()), temperature, settings);
+    let kept = kept(&weights, &images, temperature, settings)?;
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
     let mut pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
     pipeline.scorer.left_out.extend(observer.left_out());
@@ -158,11 +158,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
 }
 
 /// What looks at the network while it computes.
-fn observer<'a>(
-    predictor: &'a Predictor,
-    settings: &Settings,
-    say: &mut dyn FnMut(&str),
-) -> Result<ModelObserver<'a>> {
+fn observer<'a>(predictor: &'a Predictor, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<ModelObserver<'a>> {
     let mut observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
     if predictor.model.store.device().is_cuda() {
         if let Err(error) = fidgp_cuda::repeatable_convolutions() {
@@ -178,16 +174,19 @@ fn observer<'a>(
 }
 
 /// Where statistics are kept, and what they must agree on.
-fn kept(
-    weights_sha256: &str,
-    (id, images): (&str, usize),
-    temperature: Option<f64>,
-    settings: &Settings,
-) -> Option<Kept> {
-    let path = settings.more.statistics.clone()?;
-    let (u, seed, batch) = (settings.u.to_string(), settings.seed, settings.batch);
-    let basis = Basis { id, images, seed, batch, u, draws: settings.draws, gradients: settings.gradients, temperature };
-    Some(Kept { path, signature: signature(weights_sha256, &basis) })
+fn kept(weights: &str, images: &Images, temperature: Option<f64>, settings: &Settings) -> Result<Option<Kept>> {
+    let Some(path) = settings.more.statistics.clone() else { return Ok(None) };
+    let basis = Basis {
+        id: &images.id_name,
+        images: sha256(&images.fit.pixels)?,
+        seed: settings.seed,
+        batch: settings.batch,
+        u: settings.u.to_string(),
+        draws: settings.draws,
+        gradients: settings.gradients,
+        temperature,
+    };
+    Ok(Some(Kept { path, signature: signature(weights, &basis) }))
 }
 
 /// Scores the ID set, runs the controls, chooses, and only then scores what is reported.
@@ -228,7 +227,7 @@ pub(super) fn compare(
     }
     let shown: Vec<usize> = (0..id_rows).filter(|row| choosing.binary_search(row).is_err()).collect();
     let id_columns = headline(&rows(&scored.columns, &shown));
-    let mut arrays = vec![("id".to_owned(), tensors(&scored))];
+    let mut arrays = vec![(ID.to_owned(), tensors(&scored))];
     let mut table_sets = Vec::new();
     for (set, inputs) in ood {
         let mut own = pipeline.score(&inputs, settings.batch)?;

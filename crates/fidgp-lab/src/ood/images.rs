@@ -19,6 +19,9 @@ use crate::source::View;
 /// AUROC of one number of the raw pixels from which on a pair counts as trivially separable.
 const TRIVIAL: f64 = 0.95;
 
+/// Under which the scores of the ID set are kept.
+pub(super) const ID: &str = "id";
+
 /// A set ready to be scored: one row of inputs for each example.
 #[derive(Debug)]
 pub(super) struct Inputs {
@@ -115,9 +118,19 @@ pub(super) fn check_names(settings: &Settings, id: &str) -> Result<()> {
             "is the ID set itself; the controls compare it with itself",
         ));
     }
-    let twice = settings.ood.iter().enumerate().find(|(i, name)| settings.ood[..*i].contains(name));
-    if let Some((_, name)) = twice {
-        return Err(LabError::config(format!("--ood {name}"), "is named twice"));
+    let shown: Vec<_> = settings.ood.iter().map(|name| sets::shown_name(name)).collect();
+    for (i, name) in shown.iter().enumerate() {
+        if settings.ood[..i].contains(&settings.ood[i]) {
+            return Err(LabError::config(format!("--ood {name}"), "is named twice"));
+        }
+        if shown[..i].contains(name) {
+            let why = format!("is the second set called `{name}`: tables could not tell them apart; rename its folder");
+            return Err(LabError::config(format!("--ood {}", settings.ood[i]), why));
+        }
+        if name == ID {
+            let why = "has the name under which the ID set's own scores are kept; rename its folder";
+            return Err(LabError::config(format!("--ood {}", settings.ood[i]), why));
+        }
     }
     match settings.near.iter().find(|name| !settings.ood.contains(name)) {
         Some(name) => Err(LabError::config(format!("--near {name}"), "is not among the --ood sets")),
@@ -137,8 +150,11 @@ fn check_labels(predictor: &Predictor, set: &PixelSet) -> Result<()> {
 }
 
 fn validation_set(name: &str, train: &PixelSet, settings: &Settings, view: View) -> Result<PixelSet> {
-    let count = settings.limit.min(train.labels.len()).min(2000);
+    let count = settings.limit.min(train.pixels.size()[0] as usize).min(2000);
     match name {
+        MIXED if train.labels.is_empty() => {
+            Err(LabError::config("--choose-on mixed", "mixes images of two classes; the ID set has none"))
+        }
         NOISE => Ok(sets::noise(&some_of(train, 1000, settings.seed).pixels, count as i64, settings.seed)),
         MIXED => Ok(sets::mixed(train, count, settings.seed)),
         _ => sets::read(&settings.root, name, Part::Test, view, Cut { limit: settings.limit, seed: settings.seed }),

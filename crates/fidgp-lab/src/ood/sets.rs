@@ -79,7 +79,7 @@ pub fn read(root: &Path, name: &str, part: Part, view: View, cut: Cut) -> Result
     let set = if catalogue::find(name).is_ok() {
         of_images(&catalogue::images(root, name, part)?, name, view, cut)?
     } else if array_folder::is_there(Path::new(name)) {
-        of_images(&array_folder::part(Path::new(name), part, 0)?, &last(Path::new(name)), view, cut)?
+        of_images(&array_folder::part(Path::new(name), part, 0)?, &shown_name(name), view, cut)?
     } else {
         of_folder(Path::new(name), part, view, cut)?
     };
@@ -110,9 +110,9 @@ fn picture(image: &[u8], [channels, height, width]: [usize; 3]) -> Result<Pictur
     Picture::from_rgb(width as u32, height as u32, rgb).ok_or_else(why)
 }
 
-/// The name of a folder in tables and files.
-fn last(folder: &Path) -> String {
-    folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into())
+/// The name of a set in tables and files: of a folder its last part.
+pub fn shown_name(set: &str) -> String {
+    Path::new(set).file_name().map_or_else(|| set.to_owned(), |name| name.to_string_lossy().into())
 }
 
 fn is_folder(folder: &Path) -> Result<()> {
@@ -124,7 +124,7 @@ fn is_folder(folder: &Path) -> Result<()> {
 }
 
 fn of_folder(folder: &Path, part: Part, view: View, cut: Cut) -> Result<PixelSet> {
-    let name = last(folder);
+    let name = shown_name(&folder.display().to_string());
     is_folder(folder)?;
     let (files, labels) = files_of(folder, part)?;
     let rows = cut.rows(files.len());

@@ -40,8 +40,8 @@ pub struct Statistics {
 pub struct Basis<'a> {
     /// The ID set.
     pub id: &'a str,
-    /// How many of its training images.
-    pub images: usize,
+    /// Of the training images that they are fitted on.
+    pub images: String,
     /// The seed that picked them.
     pub seed: u64,
     /// Images in a batch.
@@ -126,6 +126,17 @@ pub fn weights_sha256(store: &VarStore) -> Result<String> {
             hasher.update(value.to_le_bytes());
         }
     }
+    Ok(format!("{:x}", hasher.finalize()))
+}
+
+/// SHA-256 of pixels and of how many there are each way, in hex. `[N, C, H, W]`, bytes
+///
+/// # Errors
+/// When they cannot be read.
+pub fn sha256(pixels: &Tensor) -> Result<String> {
+    let mut hasher = Sha256::new();
+    hasher.update(format!("{:?}", pixels.size()));
+    hasher.update(Vec::<u8>::try_from(pixels.reshape([-1]))?);
     Ok(format!("{:x}", hasher.finalize()))
 }
 

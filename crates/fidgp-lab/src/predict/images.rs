@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use fidgp::layer::{Mode, Pass, Taps};
+use fidgp::linalg::check_finite;
 use fidgp::predict::classify_to;
 use fidgp_data::Picture;
 use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
-use super::Predictor;
+use super::{NOT_FINITE, Predictor};
 use crate::config::Method;
 use crate::error::{LabError, Result};
 use crate::evaluate::classify_members;
@@ -110,6 +111,7 @@ impl Predictor {
         };
         let (total, aleatoric, epistemic) =
             (rows(&classified.total)?, rows(&classified.aleatoric)?, rows(&classified.epistemic)?);
+        check_finite("probabilities of the pictures", &classified.probs, NOT_FINITE)?;
         let probabilities = rows(&classified.probs)?;
         let rows = probabilities.chunks_exact(probabilities.len() / pixels.len()).enumerate();
         let row = |(i, probabilities): (usize, &[f64])| ClassPrediction {

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use fidgp::linalg::check_finite;
 use fidgp::predict::segment;
 use fidgp_data::Picture;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
-use super::Predictor;
+use super::{NOT_FINITE, Predictor};
 use crate::config::DataConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate::pixels;
@@ -71,6 +72,7 @@ impl Predictor {
         let x = normalisation.apply(&bytes.to_device(self.model.store.device()).to_kind(Kind::Float));
         let draws = self.draws(draws)?;
         let segmented = tch::no_grad(|| segment(&draws, &x, classes, self.config.predict.window))?;
+        check_finite("probabilities of the pixels", &segmented.probs, NOT_FINITE)?;
         let predicted = segmented.probs.get(0).argmax(0, false).reshape([-1]);
         let counts = predicted.bincount(None::<&Tensor>, classes).to_kind(Kind::Double) / (width * height) as f64;
         let mean = |tensor: &Tensor| tensor.mean(Kind::Double).double_value(&[]);

@@ -13,25 +13,33 @@ use super::error::{RecordError, Result};
 /// The bytes go to a temporary file in the same folder, are synced to disk, and take the name in one step. The folder
 /// is created where it is missing.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = temporary_beside(path);
-    let written = create_parent(path).and_then(|()| replace(path, &temporary, bytes));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary); // best effort: the error to report is the first one
-    }
-    written.map_err(RecordError::write(path))
+    create_parent(path).and_then(|()| replace(path, bytes)).map_err(RecordError::write(path))
 }
 
 fn create_parent(path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder(path))
 }
 
-fn replace(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(temporary, path)?;
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, mut file) = create_beside(path)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary); // best effort: the error to report is the first one
+    }
+    written?;
     sync_folder(folder(path));
     Ok(())
+}
+
+/// A temporary file that nobody else has: another machine may write here under the same process number.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    loop {
+        let temporary = temporary_beside(path);
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return other.map(|file| (temporary, file)),
+        }
+    }
 }
 
 /// Makes the rename itself durable; file systems that cannot sync a folder are left alone.

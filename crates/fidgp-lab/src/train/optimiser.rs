@@ -274,7 +274,9 @@ impl Optimiser {
     /// When the state belongs to another optimiser or network.
     pub fn restore(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |name: &str| {
-            let found = state.get(name).filter(|tensor| name.ends_with("steps") || tensor.size() == self.flat.size());
+            let found = state.get(name).filter(|tensor| {
+                if name.ends_with("steps") { tensor.size() == [1] } else { tensor.size() == self.flat.size() }
+            });
             found.ok_or_else(|| {
                 LabError::config("checkpoint", format!("holds no `{name}` that fits this network and optimiser"))
             })

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::archive::Archive;
 use super::pickle::{self, Value};
@@ -11,6 +11,9 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Where checkpoints keep the weights, when not at the top.
 const NESTED: [&str; 4] = ["state_dict", "model_state_dict", "model", "net"];
+
+/// More numbers than this are not made of fewer by a stride of 0: no weight is, a damaged shape may be.
+const MOST_REPEATED: i64 = 1 << 28;
 
 /// All tensors of a file.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
@@ -51,8 +54,8 @@ fn stream(bytes: &[u8]) -> Result<(Value, HashMap<String, &[u8]>)> {
         let Value::Text(key) = key else { return Err("a storage without a name".to_owned()) };
         let (length, tail) = rest.split_first_chunk::<8>().ok_or("the file is cut short")?;
         let width = classes.get(&key).map_or(Ok(4), |class| Ok::<_, String>(kind(class)?.elt_size_in_bytes()))?;
-        let (data, tail) =
-            tail.split_at_checked(u64::from_le_bytes(*length) as usize * width).ok_or("the file is cut short")?;
+        let bytes = (u64::from_le_bytes(*length) as usize).checked_mul(width);
+        let (data, tail) = bytes.and_then(|bytes| tail.split_at_checked(bytes)).ok_or("the file is cut short")?;
         storages.insert(key, data);
         rest = tail;
     }
@@ -124,12 +127,19 @@ fn strided(data: &[u8], kind: Kind, offset: i64, size: &[i64], stride: &[i64]) -
     let count = (data.len() / kind.elt_size_in_bytes()) as i64;
     let last =
         size.iter().zip(stride).try_fold(offset, |last, (n, step)| last.checked_add((n - 1).checked_mul(*step)?));
+    let numbers = size.iter().try_fold(1_i64, |all, n| all.checked_mul(*n));
     let valid = size.len() == stride.len() && offset >= 0 && size.iter().chain(stride).all(|n| *n >= 0);
-    if !valid || last.is_none_or(|last| last >= count) && !size.contains(&0) {
+    if !valid
+        || numbers.is_none_or(|numbers| numbers > count.max(MOST_REPEATED))
+        || last.is_none_or(|last| last >= count) && !size.contains(&0)
+    {
         return Err("its shape reaches beyond its data: the file is damaged".to_owned());
     }
     let flat = Tensor::f_from_data_size(data, &[count], kind).map_err(|error| error.to_string())?;
-    Ok(flat.as_strided(size, stride, offset).copy())
+    let mut own = Tensor::f_empty(size, (kind, Device::Cpu)).map_err(|error| error.to_string())?;
+    let view = flat.f_as_strided(size, stride, offset);
+    view.and_then(|view| own.f_copy_(&view)).map_err(|error| error.to_string())?;
+    Ok(own)
 }
 
 fn integers(value: &Value) -> Result<Vec<i64>> {

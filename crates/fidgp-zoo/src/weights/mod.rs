@@ -51,7 +51,7 @@ pub fn wrong_length(bytes: &[u8]) -> Option<String> {
             ("", header.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64()).max().unwrap_or(0))
         }
     };
-    let (there, promised) = (bytes.len() as u64, data.checked_add(8 + header_length)?);
+    let (there, promised) = (bytes.len() as u64, data.checked_add(header_length.checked_add(8)?)?);
     let advice = "the file is damaged or incomplete: fetch it again";
     (there != promised).then(|| format!("it has {there} bytes, its header promises {least}{promised}; {advice}"))
 }
