@@ -57,6 +57,11 @@ pub enum Command {
     Doctor,
 }
 
+/// A count that may not be 0, told in words.
+fn at_least_1<N: std::str::FromStr>(text: &str) -> Result<N, &'static str> {
+    text.parse().map_err(|_| "must be a whole number, 1 or more, and no larger than makes sense")
+}
+
 // Where a command computes and finds its data; no doc comment, which would replace the command's own.
 #[derive(Debug, Args)]
 pub struct Place {
@@ -88,7 +93,7 @@ pub struct Demo {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp train configs/regression-left.toml\n  fidgp train configs/uci-boston.toml --splits all --data ~/data\n  \
-    fidgp train configs/regression-left.toml --set train.epochs=500 --set seed=2\n  fidgp train --resume runs/regression-left"
+    fidgp train configs/regression-left.toml --set train.optimiser.learning_rate=0.002 --set seed=2 --out runs/other\n  fidgp train --resume runs/regression-left"
 )]
 pub struct Train {
     /// The config file
@@ -115,10 +120,10 @@ pub struct Train {
     #[arg(long, default_value = "all")]
     pub splits: String,
     /// Splits trained at the same time [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub parallel: Option<NonZero<usize>>,
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
 }
 
@@ -173,10 +178,10 @@ pub struct Bench {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
     /// Images in a batch
-    #[arg(long, default_value = "32")]
+    #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "32")]
     pub batch: NonZero<u32>,
     /// Weight draws K of a prediction
-    #[arg(long, default_value = "8")]
+    #[arg(long, value_parser = at_least_1::<NonZero<u64>>, default_value = "8")]
     pub draws: NonZero<u64>,
     /// The parts of a step of a Bayesian network as well: factors, draw, gradient, network, and one layer by both orders
     #[arg(long)]
@@ -193,7 +198,7 @@ pub struct Bench {
     #[arg(long, requires = "grow")]
     pub out: Option<PathBuf>,
     /// Samples of each time, of which the median is shown
-    #[arg(long, default_value = "7")]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "7")]
     pub rounds: NonZero<usize>,
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
@@ -225,7 +230,7 @@ pub struct Predict {
     #[arg(long)]
     pub tolerance: Option<f64>,
     /// Classes shown for each picture
-    #[arg(long, default_value = "3")]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "3")]
     pub top: NonZero<usize>,
     /// Segmentation: the folder for maps of prediction and uncertainty
     #[arg(long, default_value = "maps", value_name = "FOLDER")]
@@ -318,7 +323,7 @@ pub struct Compare {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
     /// Runs of each config, all under the same seeds, which count up from that of the first
-    #[arg(long, default_value = "3")]
+    #[arg(long, value_parser = at_least_1::<NonZero<u64>>, default_value = "3")]
     pub seeds: NonZero<u64>,
     /// Folder for the runs and the report
     #[arg(long, default_value = "runs/compare")]
@@ -329,16 +334,16 @@ pub struct Compare {
     #[arg(long, default_value = "all")]
     pub splits: String,
     /// Splits trained at the same time [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub parallel: Option<NonZero<usize>>,
     /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
     /// Score these sets as out of distribution with every run, as `fidgp ood` does
     #[arg(long, value_delimiter = ',', value_name = "SET,…")]
     pub ood: Vec<String>,
     /// Most images of a set for --ood
-    #[arg(long, requires = "ood")]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, requires = "ood")]
     pub ood_limit: Option<NonZero<usize>>,
     /// Measure every classification once more with a temperature fitted on its validation examples
     #[arg(long)]
@@ -393,13 +398,13 @@ pub struct Complexity {
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// N, inputs of a prediction
-    #[arg(long, default_value = "64")]
+    #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "64")]
     pub batch: NonZero<u32>,
     /// K, passes of a prediction
-    #[arg(long, default_value = "8")]
+    #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "8")]
     pub draws: NonZero<u32>,
     /// Samples of each time, of which the median is shown
-    #[arg(long, default_value = "5")]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "5")]
     pub rounds: NonZero<usize>,
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]

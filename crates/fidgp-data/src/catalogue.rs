@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsString,
-    fmt,
     path::{Path, PathBuf},
 };
 
@@ -133,6 +132,18 @@ pub fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
+/// How many images a part of a set has as its authors distribute it, where that is one number.
+pub fn official_rows(name: &str, part: Part) -> Option<usize> {
+    match (find(name).ok()?.name, part) {
+        ("cifar10" | "cifar100", Part::Train) => Some(50_000),
+        ("mnist" | "fashion-mnist", Part::Train) => Some(60_000),
+        ("cifar10" | "cifar100" | "mnist" | "fashion-mnist", Part::Test) => Some(10_000),
+        ("svhn", Part::Train) => Some(73_257),
+        ("svhn", Part::Test) => Some(26_032),
+        _ => None,
+    }
+}
+
 /// Reads one part of a set of small images by its name here.
 pub fn images(root: &Path, name: &str, part: Part) -> Result<Images> {
     let folder = root.join(find(name)?.folder);
@@ -177,14 +188,4 @@ pub fn resolve_root(variable: Option<OsString>, here: &Path) -> Result<PathBuf> 
     }
     let advice = "make that folder, or set FIDGP_DATA to the folder that holds the data sets";
     Err(Error::value("data", format!("no folder of data sets; looked at: {looked}"), advice))
-}
-
-impl fmt::Display for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(f, "{}: {}", self.name, self.title)?;
-        writeln!(f, "  home     {}", self.home)?;
-        writeln!(f, "  licence  {}", self.licence)?;
-        writeln!(f, "  cite     {}", self.cite)?;
-        writeln!(f, "  layout   {}/: {}", self.folder, self.layout)
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::digest::sha256;
-use crate::{Error, Images, Picture, Result, listing};
+use crate::{Error, Picture, Result, listing};
 
 const EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
 
@@ -104,23 +104,6 @@ impl ImageFolder {
     /// Decodes picture `row`.
     pub fn decode(&self, row: usize) -> Result<Picture> {
         Picture::open(self.files.get(row).ok_or_else(|| self.no_such(row))?)
-    }
-
-    /// Decodes the pictures named into one block: shorter side to `resize`, then the middle `crop × crop`.
-    pub fn load(&self, rows: &[usize], resize: u32, crop: u32) -> Result<Images> {
-        let mut pixels = Vec::new();
-        for &row in rows {
-            let picture = self.decode(row)?.resize_shorter(resize)?.centre_crop(crop)?;
-            pixels.extend(picture.planar());
-        }
-        let labels = rows.iter().map(|&row| self.labels[row]).collect();
-        Images::new(
-            listing::name(&self.root),
-            pixels,
-            [3, crop as usize, crop as usize],
-            labels,
-            self.class_names.clone(),
-        )
     }
 
     /// Decodes every picture, on all cores, and hands each to `look`; `watch` is told after each how many are done.

@@ -38,14 +38,14 @@ impl Standardiser {
 
     /// A table of standardised features and targets.
     pub fn transform(&self, table: &Table) -> Result<Table> {
+        if table.columns() != self.feature_mean.len() || table.columns() != self.feature_sd.len() {
+            let problem = format!("{} columns, fitted on {}", table.columns(), self.feature_mean.len());
+            return Err(Error::value(table.name(), problem, "use the standardiser that was fitted on this set"));
+        }
+        let scales = self.feature_mean.iter().zip(&self.feature_sd).cycle();
+        let features = table.features().iter().zip(scales).map(|(&x, (&mean, &sd))| (x - mean) / sd).collect();
         let targets = table.targets().iter().map(|&y| self.target(y)).collect();
-        self.map(table, |x, mean, sd| (x - mean) / sd, targets)
-    }
-
-    /// Undoes [`transform`](Self::transform).
-    pub fn inverse(&self, table: &Table) -> Result<Table> {
-        let targets = table.targets().iter().map(|&z| self.inverse_target(z)).collect();
-        self.map(table, |z, mean, sd| z * sd + mean, targets)
+        Table::new(table.name(), features, table.columns(), targets)
     }
 
     /// One target, standardised.
@@ -61,16 +61,6 @@ impl Standardiser {
     /// A predicted standard deviation back in the target's unit (scaled, not shifted).
     pub fn inverse_target_sd(&self, sd: f64) -> f64 {
         sd * self.target_sd
-    }
-
-    fn map(&self, table: &Table, f: impl Fn(f64, f64, f64) -> f64, targets: Vec<f64>) -> Result<Table> {
-        if table.columns() != self.feature_mean.len() || table.columns() != self.feature_sd.len() {
-            let problem = format!("{} columns, fitted on {}", table.columns(), self.feature_mean.len());
-            return Err(Error::value(table.name(), problem, "use the standardiser that was fitted on this set"));
-        }
-        let scales = self.feature_mean.iter().zip(&self.feature_sd).cycle();
-        let features = table.features().iter().zip(scales).map(|(&x, (&mean, &sd))| f(x, mean, sd)).collect();
-        Table::new(table.name(), features, table.columns(), targets)
     }
 }
 

@@ -35,8 +35,6 @@ fn a_folder_is_listed_in_order_and_decoded_on_demand() {
     let grey = folder.decode(3).unwrap();
     assert!(grey.rgb().chunks(3).all(|p| p[0] == p[1] && p[1] == p[2]));
     assert!(folder.decode(4).unwrap_err().to_string().contains("picture 4 was asked for, there are 4"));
-    let block = folder.load(&[3, 0], 10, 8).unwrap();
-    assert_eq!((block.size(), block.labels()), ([3, 8, 8], &[1, 0][..]));
     assert_eq!(folder.survey(Picture::size, &|_, _| ()).unwrap()[1], [30, 20]);
 }
 

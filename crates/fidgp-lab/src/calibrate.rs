@@ -11,12 +11,10 @@ use tch::{Device, Kind, Tensor};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
-use crate::experiment::norms::{self, NORMS_FILE};
-use crate::experiment::{Sets, Use, chosen_checkpoint};
+use crate::experiment::{Sets, Use, norms, restore_as_trained};
 use crate::json;
 use crate::model::Model;
 use crate::source::ImageSet;
-use crate::train::checkpoint;
 
 /// The file in a run folder.
 pub const TEMPERATURE_FILE: &str = "temperature.json";
@@ -64,10 +62,7 @@ pub fn fit(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
     let sets = Sets::read(config, data)?;
     let Some(validation) = &sets.validation else { return Err(no_validation()) };
     let mut model = Model::init(config, &sets.train.signature(config)?, device)?;
-    let path = chosen_checkpoint(config, run);
-    let saved = checkpoint::load(&path)?;
-    checkpoint::restore(&path, &saved, &model.store)?;
-    model.norms = norms::read(&run.join(NORMS_FILE), saved.progress.step, config, &model)?;
+    let step = restore_as_trained(config, run, &mut model)?;
     norms::complete(config, &mut model, &sets)?;
     let set = validation.source(config, &model, Use::Measuring, device)?;
     let (logits, labels) = logits(config, &model, set.as_ref())?;
@@ -78,7 +73,7 @@ pub fn fit(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
         temperature: fitted,
         at_edge: temperature::at_edge(fitted),
         examples: labels.size()[0] as usize,
-        step: saved.progress.step,
+        step,
         nll_before,
         nll_after,
         ece_before,

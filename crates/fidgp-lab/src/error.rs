@@ -81,12 +81,14 @@ pub enum LabError {
         error: Box<LabError>,
     },
     /// The user stopped the run.
-    #[error("stopped after epoch {epoch}, step {step}; everything is saved. Go on with: {command}")]
+    #[error("stopped after epoch {epoch}, step {step}; {kept}. Go on with: {command}")]
     Interrupted {
         /// Complete epochs.
         epoch: u64,
         /// Steps made.
         step: u64,
+        /// What of it is on disk.
+        kept: &'static str,
         /// What goes on with it.
         command: String,
     },
@@ -139,6 +141,8 @@ pub enum LabError {
 fn checkpoint_advice(path: &Path) -> &'static str {
     if path.with_file_name(MODEL_CONFIG_FILE).exists() {
         "Fetch the model folder again, or export it anew: fidgp export RUN"
+    } else if !path.exists() {
+        "There is no such file (yet)"
     } else {
         "Use the run's own run.toml, or start again with --force"
     }
@@ -203,6 +207,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         let said = || LabError::Checkpoint { path: path.clone(), why: "is cut short".to_owned() }.to_string();
+        assert!(said().contains("no such file"));
+        std::fs::write(&path, "cut").unwrap();
         assert!(said().contains("start again with --force"));
         std::fs::write(folder.path().join(MODEL_CONFIG_FILE), "{}").unwrap();
         assert!(said().contains("export it anew") && !said().contains("--force"), "{}", said());

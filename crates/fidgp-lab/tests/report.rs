@@ -66,12 +66,15 @@ fn without_drawings(html: &str) -> String {
 
 #[test]
 fn the_regression_figure() {
-    insta::assert_snapshot!("regression", regression::figure("made-up", &made_up::regression()).standalone());
+    insta::assert_snapshot!(
+        "regression",
+        regression::figure("made-up", &made_up::regression(), Some(3.0)).standalone()
+    );
 }
 
 #[test]
 fn a_tempered_posterior_is_named_in_the_title() {
-    let title = |kl_weight| regression::figure("id", &Regression1d { kl_weight, ..made_up::regression() }).title;
+    let title = |kl_weight| regression::figure("id", &Regression1d { kl_weight, ..made_up::regression() }, None).title;
     assert_eq!(title(1.0), "Mean and ±3σ of the prediction, KL weight 1");
     assert_eq!(title(0.1), "Mean and ±3σ of the prediction, KL weight 0.1 (a tempered posterior, not the full one)");
 }
@@ -200,7 +203,7 @@ proptest! {
             gaps: rows.iter().map(|row| [row.0, row.1]).collect(),
             kl_weight,
         };
-        let drawn = regression::figure("id", &figure);
+        let drawn = regression::figure("id", &figure, None);
         let picture = drawn.standalone();
         let picture = picture.split_once("</title>").map_or("", |(_, rest)| rest).replace(&drawn.title, "");
         prop_assert!(!picture.contains("NaN"), "{picture}");

@@ -48,28 +48,6 @@ impl NetworkConfig {
             Self::Hrnet(config) => config.geometry(input),
         }
     }
-
-    /// The height and width the network was designed for.
-    pub fn usual_input(&self) -> [i64; 2] {
-        match self {
-            Self::Mlp(_) => [1, 1],
-            Self::Resnet(config) if config.stem == crate::Stem::Imagenet => [224, 224],
-            Self::Resnet(_) | Self::ResnetCifar(_) => [32, 32],
-            Self::Fcn(_) => [320, 320],
-            Self::Hrnet(_) => [512, 1024],
-        }
-    }
-
-    /// Number of outputs.
-    pub fn outputs(&self) -> i64 {
-        match self {
-            Self::Mlp(config) => config.outputs,
-            Self::Resnet(config) => config.classes,
-            Self::ResnetCifar(config) => config.classes,
-            Self::Fcn(config) => config.outputs,
-            Self::Hrnet(config) => config.outputs,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -80,8 +58,6 @@ mod tests {
     fn configs_go_through_json_and_name_what_is_wrong() {
         let json = r#"{"kind": "resnet", "depth": 50, "stem": "imagenet", "classes": 1000}"#;
         let config: NetworkConfig = serde_json::from_str(json).unwrap();
-        assert_eq!(config.outputs(), 1000);
-        assert_eq!(config.usual_input(), [224, 224]);
         let again: NetworkConfig = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
         assert_eq!(again, config);
         let unknown = serde_json::from_str::<NetworkConfig>(r#"{"kind": "resnet-cifar", "wide": 3}"#).unwrap_err();

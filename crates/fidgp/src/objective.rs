@@ -192,14 +192,14 @@ impl KlSchedule {
             [("ml_epochs", self.ml_epochs), ("annealing_epochs", self.annealing_epochs), ("weight", self.weight)]
         {
             if number < 0.0 || !number.is_finite() {
-                return Err(Error::setting(format!("kl.{name}"), number, "must be 0 or greater"));
+                return Err(Error::setting(format!("train.kl.{name}"), number, "must be 0 or greater"));
             }
         }
         let needed = self.ml_epochs + self.annealing_epochs;
         if needed > epochs {
             let advice =
                 format!("the KL would not reach its weight within {epochs} epochs; shorten it or train longer");
-            return Err(Error::setting("kl.ml_epochs + kl.annealing_epochs", needed, advice));
+            return Err(Error::setting("train.kl.ml_epochs + train.kl.annealing_epochs", needed, advice));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Place;
+use super::{Place, at_least_1};
 
 /// Compare out-of-distribution scores of a model, controls first.
 ///
@@ -51,13 +51,13 @@ pub struct Ood {
     #[arg(long)]
     pub forward_only: bool,
     /// Use at most so many images of each set, picked by the seed
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub limit: Option<NonZero<usize>>,
     /// ID training images that statistics are fitted on
-    #[arg(long, default_value = "10000")]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "10000")]
     pub fit: NonZero<usize>,
     /// Images in a batch
-    #[arg(long, default_value = "100")]
+    #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "100")]
     pub batch: NonZero<u32>,
     /// Seed of subsets and bootstrap
     #[arg(long, default_value_t = 0)]

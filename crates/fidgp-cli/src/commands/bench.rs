@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use fidgp_lab::bench::growth::{Growth, grow};
 use fidgp_lab::bench::{self, BenchOptions, Benchmark, page};
 use fidgp_lab::config::Override;
+use fidgp_lab::record::check_writable;
 use fidgp_lab::{LabError, config, device};
 use tch::Device;
 
@@ -60,6 +61,7 @@ fn growth(arguments: &Bench, device: Device) -> Outcome {
     let read = |more: &[Override]| config::read(path, &[arguments.overrides.as_slice(), more].concat());
     let (batch, draws) = (arguments.batch.get() as usize, arguments.draws.get());
     let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: false, device };
+    arguments.out.as_deref().map_or(Ok(()), check_writable)?;
     let growth = grow(&read, &arguments.grow, &options, Some(command_line()), &mut |line| eprintln!("{line}"))?;
     if let Some(out) = &arguments.out {
         eprintln!("wrote {}", page::write(&growth, out)?.display());

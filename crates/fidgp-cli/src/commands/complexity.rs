@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use fidgp_lab::complexity::{self, Options, Row};
 use fidgp_lab::device;
+use fidgp_lab::record::check_writable;
 use fidgp_lab::report::format;
 
 use super::Outcome;
@@ -19,6 +20,7 @@ pub fn run(arguments: &Complexity) -> Outcome {
         command: Some(super::train::command_line()),
         ..usual
     };
+    arguments.out.as_deref().map_or(Ok(()), check_writable)?;
     let table = complexity::run(&options)?;
     if let Some(out) = &arguments.out {
         eprintln!("wrote {}", complexity::write(&table, out)?.display());

@@ -1,10 +1,11 @@
 //! `fidgp demo`
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use fidgp_lab::config::TrainConfig;
 use fidgp_lab::device;
-use fidgp_lab::experiment::{self, Setting};
+use fidgp_lab::experiment::{self, COMMAND_FILE, Setting};
 use fidgp_lab::{config, report};
 
 use super::Outcome;
@@ -28,7 +29,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         data_root: "data".into(),
         run: arguments.out.clone(),
         resume: false,
-        force: true,
+        force: is_demo(&arguments.out),
         member: None,
         splits: Vec::new(),
         parallel: 1,
@@ -46,4 +47,10 @@ pub fn run(arguments: &Demo) -> Outcome {
         page.display()
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a folder holds an earlier demo, which may be made again.
+fn is_demo(folder: &Path) -> bool {
+    let command = std::fs::read_to_string(folder.join(COMMAND_FILE));
+    command.is_ok_and(|command| command.starts_with("fidgp demo"))
 }

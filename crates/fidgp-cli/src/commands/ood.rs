@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use fidgp_lab::ood::{self, More, OneU, STATISTICS_FILE, Settings};
 use fidgp_lab::predict::Predictor;
-use fidgp_lab::record::{OodDocument, write_atomically};
+use fidgp_lab::record::{OodDocument, check_writable, write_atomically};
 use fidgp_lab::report::ood::write_ood_report;
 use fidgp_lab::{LabError, device};
 
@@ -16,10 +16,13 @@ use crate::args::Ood;
 
 pub fn run(arguments: &Ood) -> Outcome {
     let mut say = |text: &str| eprintln!("{text}");
+    let beside = arguments.model.clone().unwrap_or_default();
+    let out = arguments.out.clone().unwrap_or_else(|| beside.join("ood"));
+    check_writable(&out)?;
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
             let predictor = Predictor::open(model, device::choose(&arguments.place.device)?)?;
-            tch::set_num_threads(threads_for(&predictor.config, None));
+            tch::set_num_threads(threads_for(&predictor.config, None)?);
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.place.data.as_deref(), &predictor.config)?;
             let mut settings = settings(arguments, model, draws, root);
@@ -32,8 +35,6 @@ pub fn run(arguments: &Ood) -> Outcome {
         }
         (None, None) => return Err(LabError::config("MODEL", "is missing: name a run, a model folder, or --logits")),
     };
-    let beside = arguments.model.clone().unwrap_or_default();
-    let out = arguments.out.clone().unwrap_or_else(|| beside.join("ood"));
     bench.write_arrays(&out)?;
     bench.document.write(&out.join("ood.json"))?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;

@@ -17,7 +17,7 @@ pub(super) type Failed = (PathBuf, LabError);
 
 pub fn run(arguments: &Predict) -> Outcome {
     let predictor = Predictor::open(&arguments.model, device::choose(&arguments.device)?)?;
-    tch::set_num_threads(threads_for(&predictor.config, None));
+    tch::set_num_threads(threads_for(&predictor.config, None)?);
     let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
     if draws == 0 {
         return Err(LabError::config("--draws", "0 must be at least 1; 8 is usual"));

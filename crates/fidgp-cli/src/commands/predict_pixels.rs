@@ -19,6 +19,7 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
     let (files, mut failed) = files(&arguments.inputs);
     let mut said = Said { table: String::new(), json: Vec::new() };
     let mut taken = HashSet::new();
+    let pictures: HashSet<_> = files.iter().filter_map(|file| file.canonicalize().ok()).collect();
     for file in files {
         let prediction = match predictor.segment(&file, draws) {
             Ok(prediction) => prediction,
@@ -28,6 +29,10 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
             }
         };
         let map = arguments.maps.join(free_name(&file, &mut taken));
+        if map.canonicalize().is_ok_and(|map| pictures.contains(&map)) {
+            let why = format!("{} is one of the pictures: its map would be written over it", map.display());
+            return Err(LabError::config("--maps", format!("{why}; name another folder")));
+        }
         write_atomically(&map, &prediction.map.to_png()?)?;
         let top = prediction.top(arguments.top.get());
         let class =

@@ -16,7 +16,7 @@ use crate::progress::{EpochBar, SplitBar};
 pub fn run(arguments: &Train) -> Outcome {
     let (config, run, resume) = plan(arguments)?;
     let device = device::choose(&arguments.place.device)?;
-    tch::set_num_threads(threads_for(&config, arguments.threads));
+    tch::set_num_threads(threads_for(&config, arguments.threads)?);
     let setting = Setting {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -69,8 +69,13 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
 }
 
 /// Threads inside an operation: as many as were asked for, or as a network is worth.
-pub(super) fn threads_for(config: &RunConfig, asked: Option<NonZero<u16>>) -> i32 {
-    match (asked, &config.network) {
+pub(super) fn threads_for(config: &RunConfig, asked: Option<NonZero<u16>>) -> Result<i32, LabError> {
+    let most = MOST_THREADS * cores();
+    Ok(match (asked, &config.network) {
+        (Some(threads), _) if usize::from(threads.get()) > most => {
+            let why = format!("{threads} is more than {most}, {MOST_THREADS} for each of the {} cores here", cores());
+            return Err(LabError::config("--threads", why));
+        }
         (Some(threads), _) => threads.get().into(),
         (None, NetworkConfig::Mlp { .. }) => 1,
         (
@@ -80,8 +85,11 @@ pub(super) fn threads_for(config: &RunConfig, asked: Option<NonZero<u16>>) -> i3
             | NetworkConfig::Fcn { .. }
             | NetworkConfig::Hrnet { .. },
         ) => cores() as i32,
-    }
+    })
 }
+
+/// Threads for each core beyond which a run hardly moves.
+const MOST_THREADS: usize = 8;
 
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
@@ -90,6 +98,10 @@ pub(super) fn cores() -> usize {
 pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {
     let absolute = config.data.path().filter(|path| path.is_absolute()); // needs no root
     match (given.or(absolute), &config.data) {
+        (Some(path), _) if !path.exists() => Err(LabError::config(
+            "--data",
+            format!("`{}` is not there; name the folder with the data sets", path.display()),
+        )),
         (Some(path), _) => Ok(path.to_owned()),
         (None, DataConfig::Synthetic1d { .. }) => Ok(PathBuf::from("data")),
         (None, _) => Ok(fidgp_data::catalogue::data_root()?),

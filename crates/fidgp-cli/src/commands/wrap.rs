@@ -19,7 +19,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
         config.start = Some(StartConfig { weights: weights.clone(), statistics_images, backbone });
     }
-    tch::set_num_threads(threads_for(&config, None));
+    tch::set_num_threads(threads_for(&config, None)?);
     let setting = Setting {
         device: device::choose(&arguments.place.device)?,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -33,7 +33,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         command: Some(command_line()),
         go_on: super::go_on(&arguments.out.clone().unwrap_or_default(), &arguments.place),
     };
-    let report = experiment::wrap(&config, &setting, arguments.out.is_some())?;
+    let report = experiment::wrap(&config, &setting, arguments.out.is_some(), &mut |text| eprintln!("{text}"))?;
     if arguments.json {
         super::print_json(&report)?;
     } else {

@@ -206,6 +206,21 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     assert_eq!(compared("contenders")[2]["ood"], document[2]["ood"]);
     let said = place.fidgp(&["predict", "compared/images-ddu/seed-3", pictures, "--device", "cpu"]).ends(0);
     assert!(said.out.contains("log density"), "{}", said.out);
+
+    // what was fitted keeps its precision: roots of covariances have small numbers on their diagonals
+    let density = |model: &str| {
+        let said = place.fidgp(&["predict", model, pictures, "--device", "cpu", "--json"]).ends(0);
+        serde_json::from_str::<serde_json::Value>(&said.out).unwrap()["inputs"][0]["log_density"].as_f64().unwrap()
+    };
+    place.fidgp(&["export", "compared/images-ddu/seed-3", "--out", "half", "--dtype", "f16"]).ends(0);
+    let (whole, half) = (density("compared/images-ddu/seed-3"), density("half"));
+    assert!((whole - half).abs() < 0.05 * whole.abs(), "{whole} {half}");
+    // a temperature is told wherever it counts
+    let said = place.fidgp(&["eval", run, "--data", data, "--device", "cpu"]).ends(0);
+    assert!(said.out.contains("(temperature "), "{}", said.out);
+    place.fidgp(&["export", run, "--out", "tempered"]).ends(0);
+    let card = fs::read_to_string(place.0.path().join("tempered/README.md")).unwrap();
+    assert!(card.contains("divides its logits by a temperature of"), "{card}");
 }
 
 /// A network that never left its random start is too sure of everything: no temperature is high enough.

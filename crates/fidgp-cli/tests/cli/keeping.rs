@@ -48,6 +48,16 @@ fn a_new_run_is_not_taken_for_what_was_measured_of_the_old_one() {
     assert!(place.path("run/ood/notes.txt").exists());
 }
 
+/// The demo makes its own run again, and no other.
+#[test]
+fn a_demo_does_not_take_the_place_of_a_run() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    let before = crate::contents(&place.path("run"));
+    place.fidgp(&["demo", "--out", "run"]).ends(2).says(&["`run` holds a run already"]);
+    assert!(crate::contents(&place.path("run")) == before);
+}
+
 #[test]
 fn files_of_others_are_not_written_over() {
     let place = place();
@@ -59,6 +69,8 @@ fn files_of_others_are_not_written_over() {
     place.fidgp(&["export", "run", "--out", "model"]).ends(2).says(&["`model` holds a README.md", "--force"]);
     assert_eq!(fs::read_to_string(place.path("model/README.md")).unwrap(), "mine");
     place.fidgp(&["export", "run", "--out", "model", "--force"]).ends(0);
+    let model = ["train", "images.toml", "--device", "cpu", "--data", "data", "--out", "model"];
+    place.fidgp(&model).ends(2).says(&["`model` holds a model folder"]);
 }
 
 #[test]

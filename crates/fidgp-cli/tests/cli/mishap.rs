@@ -43,7 +43,50 @@ fn a_table_trains_split_by_split() {
     let results = crate::json(&place.path("run/results.json"));
     assert_eq!(results["splits"]["runs"].as_array().unwrap().len(), 2);
     assert!(results["splits"]["standard_error"]["reg/RMSE"].is_number());
-    place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(1).says(&["split 2 was asked for, there are 2"]);
+    let said = place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(2);
+    said.says(&["`--splits` 2 is not among the 2 splits, which count from 0"]);
+}
+
+/// A run is gone on with on the splits it was asked for; further ones are added, and the command says so.
+#[test]
+fn splits_are_remembered_and_added_to() {
+    let place = Place::new();
+    write_uci(&place, None);
+    let splits = || {
+        let results = crate::json(&place.path("run/results.json"));
+        let runs: Vec<_> =
+            results["splits"]["runs"].as_array().unwrap().iter().map(|run| run["split"].clone()).collect();
+        (runs, results["command"].as_str().unwrap().split_once(" --splits ").unwrap().1.to_owned())
+    };
+    place.fidgp(&uci_training(&["--splits", "1"])).ends(0);
+    assert_eq!(splits(), (vec![1.into()], "1".to_owned()));
+    place.fidgp(&["train", "--resume", "run", "--device", "cpu"]).ends(0);
+    assert_eq!(splits(), (vec![1.into()], "1".to_owned()));
+    place.fidgp(&["train", "--resume", "run", "--device", "cpu", "--splits", "0"]).ends(0);
+    assert_eq!(splits(), (vec![0.into(), 1.into()], "0,1".to_owned()));
+    place.fidgp(&["train", "--resume", "run", "--device", "cpu", "--splits", "1"]).ends(0);
+    assert_eq!(splits().0.len(), 2);
+}
+
+/// Fewer splits than a finished run has are compared on those, and the run keeps the others.
+#[test]
+fn a_comparison_of_fewer_splits_takes_none_away() {
+    let place = Place::new();
+    write_uci(&place, None);
+    let words = uci_training(&["--seeds", "1", "--methods", "deterministic,mc-dropout"]);
+    let compare = |splits: &str| {
+        let words = [&["compare"], &words[1..], &["--splits", splits]].concat();
+        place.fidgp(&words).ends(0);
+        crate::json(&place.path("run/comparison.json"))["contenders"][0]["metrics"]["reg/NLL"]["mean"].clone()
+    };
+    let one = "run/uci-yacht-deterministic/seed-1/results.json";
+    let kept = || crate::json(&place.path(one))["splits"]["runs"].clone();
+    let both = compare("0,1");
+    let before = kept();
+    let first = compare("0");
+    assert_ne!(first, both);
+    assert_eq!(first, before[0]["metrics"]["reg/NLL"]);
+    assert_eq!(kept(), before);
 }
 
 /// A split that fails is named.
@@ -105,6 +148,8 @@ fn a_number_that_is_none_is_found_before_anything_is_written() {
 fn missing_data_are_named_and_the_run_can_begin_once_they_are_there() {
     let place = Place::new();
     place.fidgp(&uci_training(&[])).ends(1).says(&["no folder of data sets", "FIDGP_DATA"]);
+    place.fidgp(&uci_training(&["--data", "nowhere"])).ends(2).says(&["--data", "`nowhere` is not there"]);
+    place.write("elsewhere/other.txt", "");
     place.fidgp(&uci_training(&["--data", "elsewhere"])).ends(1).says(&["no folder `yacht` in it"]);
     assert!(!place.path("run").exists());
     write_uci(&place, None);
@@ -149,7 +194,7 @@ fn splits_that_are_not_there_cost_nothing() {
     write_uci(&place, None);
     place.fidgp(&uci_training(&[])).ends(0);
     let before = contents(&place.path("run"));
-    place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(1).says(&["split 2 was asked for, there are 2"]);
+    place.fidgp(&uci_training(&["--splits", "2", "--force"])).ends(2).says(&["2 is not among the 2 splits"]);
     assert!(contents(&place.path("run")) == before);
 }
 

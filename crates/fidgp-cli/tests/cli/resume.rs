@@ -110,7 +110,8 @@ fn interrupted_splits_are_finished_later() {
     let place = Place::new();
     crate::mishap::write_uci(&place, None);
     let words = crate::mishap::uci_training(&["--set", ENDLESS, "--parallel", "1", "--splits", "0"]);
-    interrupted(&place, &words, "run/run.toml").ends(1).says(&["Go on with: fidgp train --resume run"]);
+    let said = interrupted(&place, &words, "run/run.toml").ends(1).says(&["Go on with: fidgp train --resume run"]);
+    said.says(&["splits that are done are kept"]);
 }
 
 /// Schedulers and shutdowns send SIGTERM; the advice works as it stands, data folder included.

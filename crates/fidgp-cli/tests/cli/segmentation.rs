@@ -132,6 +132,9 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     assert_eq!((&said["inputs"][0]["map"], &said["inputs"][1]["map"]), (&"both/a.png".into(), &"both/a-2.png".into()));
     assert_ne!(fs::read(place.path("both/a.png")).unwrap(), fs::read(place.path("both/a-2.png")).unwrap());
 
+    let onto_itself = ["predict", "run", "new/a.png", "--device", "cpu", "--maps", "new"];
+    place.fidgp(&onto_itself).ends(2).says(&["--maps", "new/a.png", "written over"]);
+
     // whole pictures scored, with the controls of the bench
     let ood =
         ["ood", "run", "--ood", "night,blurred", "--data", "data", "--device", "cpu", "--draws", "0", "--out", "ood"];

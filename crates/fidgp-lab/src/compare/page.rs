@@ -6,7 +6,7 @@ use fidgp_metrics::names;
 
 use super::{Comparison, Contender, Difference, Differing, Failed, Finished, Spread};
 use crate::error::Result;
-use crate::report::html::{tag, tags};
+use crate::report::html::{grid_of_numbers, tags};
 use crate::report::svg::escape;
 use crate::report::words::{Better, words};
 use crate::report::{Axis, Chart, Drawing, Layer, Marker, Section, Shape, chart::series_class, format, write_sections};
@@ -38,17 +38,6 @@ pub(super) fn write(comparison: &Comparison, finished: &[Vec<Finished>]) -> Resu
     Ok(())
 }
 
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let class = |i: usize| if i == 0 { "" } else { "number" };
-    let head: String = head.iter().enumerate().map(|(i, text)| tag("th", class(i), &escape(text))).collect();
-    let rows = rows.map(|cells| {
-        let cells: String = cells.iter().enumerate().map(|(i, text)| tag("td", class(i), &escape(text))).collect();
-        tags("tr", &cells) + "\n"
-    });
-    let body = format!("{}\n<tbody>{}</tbody>", tags("thead", &tags("tr", &head)), rows.collect::<String>());
-    format!("<div class=\"scroll\">{}</div>", tags("table", &body))
-}
-
 fn cost(contenders: &[Contender]) -> Section {
     let rows = contenders.iter().map(|contender| {
         let seconds = contender.train_seconds;
@@ -67,7 +56,7 @@ fn cost(contenders: &[Contender]) -> Section {
         id: "compared-cost".to_owned(),
         heading: "What each costs".to_owned(),
         lead: "A prediction is the mean over its passes: weight draws or members. Training times are measured, mean over seeds.".to_owned(),
-        body: table(&head, rows),
+        body: grid_of_numbers(&head, rows),
         figures: Vec::new(),
     }
 }
@@ -79,7 +68,7 @@ fn failed(failed: &[Failed]) -> Option<Section> {
         id: "failed".to_owned(),
         heading: "Not compared".to_owned(),
         lead: "Configs with a run that failed by itself. The rest is compared without them.".to_owned(),
-        body: table(&["config", "seed", "what happened"], failed.iter().map(row)),
+        body: grid_of_numbers(&["config", "seed", "what happened"], failed.iter().map(row)),
         figures: Vec::new(),
     })
 }
@@ -104,7 +93,7 @@ fn tempered(contenders: &[Contender]) -> Option<Section> {
         lead: "What is left of a difference when every network may divide its logits by one number, fitted on its validation \
                examples. Test metrics as trained, and with it; accuracy of a single network does not change."
             .to_owned(),
-        body: table(&head, rows.into_iter()),
+        body: grid_of_numbers(&head, rows.into_iter()),
         figures: Vec::new(),
     })
 }
@@ -141,7 +130,7 @@ fn ood(contenders: &[Contender]) -> Option<Section> {
         lead: "AUROC in per cent, mean over seeds; by the benchmark of fidgp ood, after its controls. Networks as they were \
                trained, like their results: without a temperature of fidgp calibrate. Why there is a dash stands below."
             .to_owned(),
-        body: table(&head, rows) + &left_out(contenders),
+        body: grid_of_numbers(&head, rows) + &left_out(contenders),
         figures: Vec::new(),
     })
 }
@@ -178,7 +167,7 @@ fn significance(differences: &[Difference]) -> Section {
                seeds it is that of the training: the same once more. Believe a difference that both show. Intervals are Student's t \
                below 30 pairs, from there a bootstrap of 2000 resamples; they are not corrected for the number of comparisons."
             .to_owned(),
-        body: table(&head, rows),
+        body: grid_of_numbers(&head, rows),
         figures: Vec::new(),
     }
 }
@@ -196,7 +185,7 @@ fn settings(comparison: &Comparison) -> Section {
         lead: "Keys with other values in some configs, or only in some, beside what is a method's own. A dash: the config has no \
                such key."
             .to_owned(),
-        body: table(&head, comparison.settings.iter().map(row)),
+        body: grid_of_numbers(&head, comparison.settings.iter().map(row)),
         figures: Vec::new(),
     }
 }

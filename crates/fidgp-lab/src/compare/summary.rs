@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Finished;
 use crate::config::RunConfig;
+use crate::error::Result;
 use crate::model::prediction_macs;
 
 /// A mean over seeds, and its deviation where there are several.
@@ -71,18 +72,19 @@ pub struct Contender {
 }
 
 /// All configs, in order.
-pub(super) fn contenders(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Vec<Contender> {
-    let mut all: Vec<_> = configs.iter().zip(finished).map(|(config, runs)| contender(config, runs)).collect();
+pub(super) fn contenders(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Result<Vec<Contender>> {
+    let all = configs.iter().zip(finished).map(|(config, runs)| contender(config, runs));
+    let mut all = all.collect::<Result<Vec<_>>>()?;
     let first = all.first().and_then(|first| first.train_seconds).map(|seconds| seconds.mean);
     for contender in &mut all {
         let seconds = contender.train_seconds.map(|seconds| seconds.mean);
         contender.relative_training =
             seconds.zip(first).filter(|(_, first)| *first > 0.0).map(|(own, first)| own / first);
     }
-    all
+    Ok(all)
 }
 
-fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
+fn contender(config: &RunConfig, runs: &[Finished]) -> Result<Contender> {
     let results: Vec<_> = runs.iter().map(|finished| &finished.run.results).collect();
     let cost = results[0].cost;
     let names = results[0].metrics.keys().filter(|name| !name.starts_with("validation/"));
@@ -92,21 +94,21 @@ fn contender(config: &RunConfig, runs: &[Finished]) -> Contender {
         spread(&values?)
     };
     let seconds: Option<Vec<_>> = results.iter().map(|results| results.time.train_seconds).collect();
-    Contender {
+    Ok(Contender {
         name: config.name.clone(),
         method: config.method.name().to_owned(),
         seeds: results.iter().map(|results| results.seed).collect(),
         parameters: cost.parameters,
         bytes: cost.bytes,
         passes: config.passes(),
-        macs: prediction_macs(config, 1).map_or(cost.macs * config.passes(), |macs| macs as u64),
+        macs: prediction_macs(&runs[0].config, 1)? as u64,
         train_seconds: seconds.and_then(|seconds| spread(&seconds)),
         relative_training: None,
         tempered: tempered(runs),
         ood: aurocs(runs),
         ood_left_out: runs.iter().filter_map(|run| run.ood.as_ref()).flat_map(|ood| ood.left_out.clone()).collect(),
         metrics: names.filter_map(|name| Some((name.clone(), over_seeds(name)?))).collect(),
-    }
+    })
 }
 
 /// The metrics that every seed has with its temperature, over seeds.

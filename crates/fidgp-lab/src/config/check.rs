@@ -182,9 +182,10 @@ impl RunConfig {
             (method, Some(_)) if !method.is_inducing() => {
                 Err(LabError::config("inducing", format!("is set, but method = \"{name}\" has no inducing weights")))
             }
-            (Method::Ffgu | Method::Fidgp, None) => {
-                Err(LabError::config("inducing", format!("is missing; method = \"{name}\" needs it")))
-            }
+            (Method::Ffgu | Method::Fidgp, None) => Err(LabError::config(
+                "inducing",
+                format!("is missing; method = \"{name}\" needs it, be it an empty [inducing] for the defaults"),
+            )),
             (Method::Ffgu, Some(plan)) if !plan.is_ffgu() => {
                 Err(LabError::config("inducing.posterior", "must be the diagonal family for method = \"ffgu\""))
             }

@@ -205,6 +205,9 @@ fn fit_to_method(table: &mut Table, overridden: bool) {
         if overridden && !method.is_inducing() {
             leave_inducing(table);
         }
+        if overridden && method.is_inducing() {
+            table.entry("inducing").or_insert_with(|| Value::Table(Table::new())); // its defaults
+        }
         let usual = |section: &str, key: &str, value: Value| (section.to_owned(), key.to_owned(), value);
         let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
         let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(sharpness)));

@@ -80,6 +80,8 @@ fn metrics(predictions: &Predictions, classified: &Classified) -> Result<Metrics
         (names::CAL_ADAPTIVE_ECE, ReliabilityTable::equal_mass(predictions, BINS)?.ece().value),
         (names::SC_AURC, risk.aurc()),
         (names::SC_AUGRC, risk.augrc()),
+        (names::SC_COVERAGE_AT_5_RISK, risk.coverage_at_risk(0.05)),
+        (names::SC_RISK_AT_80_COVERAGE, risk.risk_at_coverage(0.8)?),
         (names::ENS_ENTROPY, mean(&classified.total)),
         (names::ENS_MI, mean(&classified.epistemic)),
     ];

@@ -2,7 +2,7 @@
 
 use fidgp::Key;
 use fidgp_data::Standardiser;
-use fidgp_metrics::{MixtureForecast, Noise, names, rmse, total_variance};
+use fidgp_metrics::{MixtureForecast, Noise, mae, names, rmse, total_variance};
 use tch::{Kind, Tensor};
 
 use super::members::regress;
@@ -82,6 +82,7 @@ pub fn metrics(forecast: &Forecast, targets: &[f64]) -> Result<Metrics> {
     let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let entries = [
         (names::REG_RMSE, rmse(&mean, targets)?),
+        (names::REG_MAE, mae(&mean, targets)?),
         (names::REG_NLL, mixture.nll()),
         (names::REG_CRPS, mixture.crps()),
         (names::REG_COVERAGE, mixture.coverage(LEVEL)?),

@@ -79,7 +79,14 @@ pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results>
     super::as_many_classes(predictor, sets.train.classes())?;
     let Predictor { config, model, .. } = predictor;
     norms::complete(config, model, &sets)?;
-    Ok(assess(config, setting, model, &sets)?.0)
+    let mut results = assess(config, setting, model, &sets)?.0;
+    if let Some(temperature) = model.temperature {
+        for name in results.metrics.keys() {
+            let notes = results.metric_notes.entry(name.clone()).or_default();
+            notes.insert("temperature".to_owned(), temperature.into());
+        }
+    }
+    Ok(results)
 }
 
 /// Metrics on the test images, also one by one, and beside them on the validation images.

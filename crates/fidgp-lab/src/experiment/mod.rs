@@ -13,6 +13,7 @@ mod synthetic;
 mod uci;
 mod wrap;
 
+pub use run_folder::COMMAND_FILE;
 pub(crate) use run_folder::forget_measurements;
 use run_folder::{TrainedOn, from_the_beginning, keep_command, keep_images, open_folder, refuse_to_mix, same_images};
 pub(crate) use sets::{Sets, Use};

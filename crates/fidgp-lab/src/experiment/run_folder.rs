@@ -14,12 +14,13 @@ use crate::config::{self, DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::json;
 use crate::model::{MEMBERS, Model};
+use crate::model_folder::{MODEL_CONFIG_FILE, WEIGHTS_FILE};
 use crate::record::{EPOCHS_FILE, EXAMPLES_FILE, RESULTS_FILE, write_atomically};
 use crate::report;
 use crate::train::{Optimiser, checkpoint};
 
 /// The file with the command that began a run.
-const COMMAND_FILE: &str = "command.txt";
+pub const COMMAND_FILE: &str = "command.txt";
 
 /// The file that says which images a run is trained on.
 const TRAINED_ON_FILE: &str = "trained-on.json";
@@ -78,6 +79,9 @@ pub fn refuse_to_mix(config: &RunConfig, setting: &Setting) -> Result<()> {
     if setting.run.join(CONFIG_FILE).exists() {
         let why = "holds a run already; go on with --resume, choose another --out, or pass --force to start again";
         return refused(why.to_owned());
+    }
+    if [MODEL_CONFIG_FILE, WEIGHTS_FILE].iter().all(|file| setting.run.join(file).exists()) {
+        return refused("holds a model folder, whose files a run would mix with; choose another --out".to_owned());
     }
     if setting.run.join(RESULTS_FILE).exists() {
         return refused(format!(

@@ -159,7 +159,14 @@ impl Sets {
 /// When a file is missing or broken; the message names it.
 pub fn part(config: &RunConfig, root: &Path, part: Part) -> Result<Set> {
     match &config.data {
-        DataConfig::Images { name, .. } => Ok(Set::Memory(catalogue::images(root, name, part)?)),
+        DataConfig::Images { name, .. } => {
+            let images = catalogue::images(root, name, part)?;
+            let (found, official) = (images.rows(), catalogue::official_rows(name, part));
+            if let Some(official) = official.filter(|official| *official != found) {
+                tracing::warn!("{}: {found} images here, {official} in the official set", images.name());
+            }
+            Ok(Set::Memory(images))
+        }
         DataConfig::Arrays(arrays) => Ok(Set::Memory(arrays.part(root, part)?)),
         DataConfig::Folder(folder) => Ok(Set::Folder(open(folder, root, part)?)),
         _ => Err(LabError::config("data.set", "must be \"images\", \"arrays\" or \"folder\"")),

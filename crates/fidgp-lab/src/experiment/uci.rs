@@ -1,5 +1,6 @@
 //! UCI regression on the standard splits, several at a time.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -15,21 +16,26 @@ use super::{Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
+use crate::json;
 use crate::model::{Model, Signature};
-use crate::record::{Metrics, Published, Results, SplitMetrics, Splits, write_atomically};
+use crate::record::{Metrics, Published, Results, SplitMetrics, Splits};
 use crate::source::TableSource;
-use crate::train::Watch;
+use crate::train::{NO_FOLDER, Watch};
 
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Results> {
     let DataConfig::Uci { name, .. } = &config.data else {
         return Err(LabError::config("data.set", "must be \"uci\""));
     };
     let uci = Uci::read(&setting.data_root.join("uci"), name)?;
-    let splits = if setting.splits.is_empty() { (0..uci.splits()).collect() } else { setting.splits.clone() };
+    let (splits, command) = asked(setting, uci.splits())?;
     let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
     let parts = splits.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
     let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
     let _lock = super::open_folder(config, setting, &model, fewest)?;
+    json::write(&setting.run.join(ASKED_FILE), &splits)?;
+    if let Some(command) = &command {
+        super::keep_command(&setting.run, command)?;
+    }
     let watch = Mutex::new((watch, 0));
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(setting.parallel.max(1))
@@ -53,13 +59,44 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
             .collect::<Result<_>>()
     })?;
     let mut results = blank_results(config, setting, &model)?;
-    let splits = Splits::new(rows);
-    results.time.train_seconds = splits.train_seconds();
-    results.metrics = splits.mean.clone();
+    results.set_splits(Splits::new(rows));
     results.metric_notes = evaluate::notes();
-    results.splits = Some(splits);
     results.published = published(name);
+    results.command = command;
     Ok(results)
+}
+
+/// The file that says which splits a run is asked for.
+const ASKED_FILE: &str = "splits/asked.json";
+
+/// The splits of a run, in order, and the command that trains them all: those asked for now, and where a run is gone on with
+/// those it was asked for before. Without either, all.
+fn asked(setting: &Setting, all: usize) -> Result<(Vec<usize>, Option<String>)> {
+    let path = setting.run.join(ASKED_FILE);
+    let before: BTreeSet<usize> = if setting.resume && path.exists() { json::read(&path)? } else { BTreeSet::new() };
+    if let Some(split) = setting.splits.iter().find(|split| **split >= all) {
+        let why = format!("{split} is not among the {all} splits, which count from 0");
+        return Err(LabError::config("--splits", why));
+    }
+    let splits: BTreeSet<usize> = before.iter().chain(&setting.splits).copied().collect();
+    let command = setting.command.as_deref();
+    if splits.is_empty() {
+        return Ok(((0..all).collect(), command.map(str::to_owned)));
+    }
+    let command =
+        command.map(|command| if splits == before { command.to_owned() } else { with_splits(command, &splits) });
+    Ok((splits.into_iter().collect(), command))
+}
+
+/// A command with other splits.
+fn with_splits(command: &str, splits: &BTreeSet<usize>) -> String {
+    let mut words: Vec<&str> = command.split(' ').collect();
+    if let Some(place) = words.iter().position(|word| *word == "--splits") {
+        words.drain(place..(place + 2).min(words.len()));
+    }
+    words.retain(|word| !word.starts_with("--splits="));
+    let splits: Vec<_> = splits.iter().map(ToString::to_string).collect();
+    format!("{} --splits {}", words.join(" "), splits.join(","))
 }
 
 fn seed_of(config: &RunConfig, split: usize) -> u64 {
@@ -84,7 +121,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         return Ok(done);
     }
     if setting.stop.load(Ordering::Relaxed) {
-        return Err(LabError::Interrupted { epoch: 0, step: 0, command: setting.go_on.clone() });
+        return Err(LabError::Interrupted { epoch: 0, step: 0, kept: NO_FOLDER, command: setting.go_on.clone() });
     }
     let seed = seed_of(config, split);
     let parts = parts(config, uci, split)?;
@@ -123,9 +160,7 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         metrics.extend(validation.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
     }
     let row = SplitMetrics { split, metrics, train_seconds: outcome.map(|outcome| outcome.seconds) };
-    let json = serde_json::to_vec_pretty(&row).map_err(|error| LabError::file(&path, &error))?;
-    std::fs::create_dir_all(setting.run.join("splits")).map_err(|error| LabError::file(&path, &error))?;
-    write_atomically(&path, &json)?;
+    json::write(&path, &row)?;
     Ok(row)
 }
 

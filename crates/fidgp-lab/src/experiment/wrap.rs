@@ -54,11 +54,11 @@ pub struct Stage {
 }
 
 /// Wraps the network whose weights a config names and measures it before and after; with `save`, leaves a run folder that
-/// `fidgp train --resume` trains from its first step.
+/// `fidgp train --resume` trains from its first step. `say` hears about the progress.
 ///
 /// # Errors
 /// When the config names no weights or no Bayesian layers, or weights and data do not fit it.
-pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapReport> {
+pub fn wrap(config: &RunConfig, setting: &Setting, save: bool, say: &mut dyn FnMut(&str)) -> Result<WrapReport> {
     config.check()?;
     let file =
         config.start.as_ref().ok_or_else(|| LabError::config("start.weights", "is missing; pass --weights FILE"))?;
@@ -83,12 +83,15 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     let model = Model::init(config, &signature, setting.device)?;
     let source = |set: &Set, model: &Model| set.source(config, model, Use::Measuring, setting.device);
     let images = source(&test, &plain)?;
+    say(&format!("measuring the trained network on {} test images", test.rows()));
     let mut stages = vec![at_mean("trained network", &plain, images.as_ref(), config)?];
+    say("fitting the inducing weights, and measuring the wrapped network");
     let start = start::wrap(&model, &plain)?;
     stages.push(at_mean("wrapped, posterior mean", &model, images.as_ref(), config)?);
     let statistics_kept = match &train {
         _ if file.statistics_images == 0 => Some("start.statistics_images is 0".to_owned()),
         Ok(set) => {
+            say("estimating BatchNorm's statistics, and measuring with them");
             start::reestimate(config, &model, source(set, &model)?.as_ref(), file.statistics_images)?;
             stages.push(at_mean("… with BatchNorm re-estimated", &model, images.as_ref(), config)?);
             None
@@ -97,6 +100,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool) -> Result<WrapRep
     };
     let draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
     let name = format!("… mean of {} weight draw{}", draws.count, if draws.count == 1 { "" } else { "s" });
+    say("measuring the mean of draws");
     stages.push(stage(&name, draws, images.as_ref(), config)?);
     if save {
         let _lock = super::open_folder(config, setting, &model, train.as_ref().map_or(test.rows(), Set::rows))?;

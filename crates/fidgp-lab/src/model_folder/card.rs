@@ -53,9 +53,19 @@ pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> S
          The whole config, seed {seed} included, is under `run` in `config.json`.{limits}\n",
         name = config.name,
         what = config.method.describe(),
-        results = results.map_or("No results were recorded with the run.\n".to_owned(), table),
+        results = results.map_or("No results were recorded with the run.\n".to_owned(), table) + &tempered(predictor),
         seed = config.seed,
         limits = limits(config),
+    )
+}
+
+/// What the numbers leave out of a network whose logits are divided by a temperature.
+fn tempered(predictor: &Predictor) -> String {
+    let Some(temperature) = predictor.model.temperature else { return String::new() };
+    format!(
+        "\nThey are of the network as it was trained. This folder divides its logits by a temperature of {}, fitted to \
+         validation examples: accuracy hardly changes, NLL and calibration do (`fidgp eval` measures them).\n",
+        short(temperature)
     )
 }
 

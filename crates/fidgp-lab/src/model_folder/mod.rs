@@ -34,7 +34,7 @@ use crate::train::checkpoint;
 /// The file that says what to build; it is written last, so a folder that has one is whole.
 pub const MODEL_CONFIG_FILE: &str = "config.json";
 const PREPROCESSOR_FILE: &str = "preprocessor_config.json";
-const WEIGHTS_FILE: &str = "model.safetensors";
+pub(crate) const WEIGHTS_FILE: &str = "model.safetensors";
 const CARD_FILE: &str = "README.md";
 
 /// Every file of a model folder.

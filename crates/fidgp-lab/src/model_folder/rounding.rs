@@ -28,7 +28,8 @@ pub struct Rounding {
 /// Rounds the parameters of a model; the model itself then has the rounded values.
 ///
 /// Vectors stay in f32: they are few, and among them are BatchNorm's variances and the logarithm-like D, s and λ, to
-/// which factorisations are sensitive. So do locations Z that lie so nearly in one plane that `L⁻¹Z` would turn.
+/// which factorisations are sensitive. So do locations Z that lie so nearly in one plane that `L⁻¹Z` would turn, and what was
+/// fitted, not trained (covariances, their roots and bases): small numbers on a diagonal must not become zero.
 ///
 /// # Errors
 /// When a covariance cannot be factorised.
@@ -40,11 +41,10 @@ pub fn rounded(model: &Model, dtype: Dtype) -> Result<Rounding> {
         let exact: Vec<_> = tensors.iter().map(|(_, tensor)| tensor.copy()).collect();
         for ((name, tensor), exact) in tensors.iter_mut().zip(&exact) {
             let half = exact.to_kind(Kind::Half);
-            let bears = exact.dim() >= 2 && change(exact, &half) <= MOST_CHANGE;
-            if bears {
-                write(tensor, &half);
-            } else if exact.dim() >= 2 {
-                kept.push(name.clone());
+            match is_trained_matrix(tensor) {
+                true if change(exact, &half) <= MOST_CHANGE => write(tensor, &half),
+                true => kept.push(name.clone()),
+                false => {}
             }
         }
         for (layer, _) in
@@ -60,13 +60,17 @@ pub fn rounded(model: &Model, dtype: Dtype) -> Result<Rounding> {
         }
         worst = changes(&before, &means(model)?).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
         for (name, tensor) in &mut tensors {
-            let halved = tensor.dim() >= 2 && !kept.contains(name);
+            let halved = is_trained_matrix(tensor) && !kept.contains(name);
             *tensor = if halved { tensor.detach().to_kind(Kind::Half) } else { tensor.detach() };
         }
     }
     let size = |tensor: &Tensor| tensor.numel() * if tensor.kind() == Kind::Half { 2 } else { 4 };
     let bytes = tensors.iter().map(|(_, tensor)| size(tensor)).sum();
     Ok(Rounding { tensors, bytes, kept, worst })
+}
+
+fn is_trained_matrix(tensor: &Tensor) -> bool {
+    tensor.requires_grad() && tensor.dim() >= 2
 }
 
 /// The mean weight of every Bayesian layer.

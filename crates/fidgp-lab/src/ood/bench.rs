@@ -128,6 +128,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     let temperature = predictor.model.temperature;
     let fit = &images.fit;
     let kept = kept(&weights, &images, temperature, settings)?;
+    say(&format!("looking at {} ID training examples", fit.pixels.size()[0]));
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
     let mut pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
     pipeline.scorer.left_out.extend(observer.left_out());
@@ -144,6 +145,7 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
     let mut bench = compare(&pipeline, compared, settings, started, say)?;
     bench.document.weights_sha256 = Some(weights);
     bench.document.temperature = temperature;
+    say("measuring layer by layer, and what a score costs");
     let ((id, sets), batch) = (&beside, settings.batch);
     bench.document.spectral = spectral::measure(predictor, &observer, (&fit.pixels, id), sets, batch)?;
     let part = id.narrow(0, 0, id.size()[0].min(batch as i64));

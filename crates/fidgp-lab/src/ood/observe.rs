@@ -17,7 +17,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::members::{self, pooled};
 use crate::error::{LabError, Result};
-use crate::model::{Likelihood, Model, Normalisation};
+use crate::model::{Likelihood, MEMBERS, Model, Normalisation};
 use crate::predict::Predictor;
 
 /// Where the penultimate features are tapped.
@@ -228,10 +228,23 @@ impl<'a> ModelObserver<'a> {
         if self.inducing.is_empty() {
             all.push("variance, residual, compat-residual: the network has no inducing weights".to_owned());
         }
-        if self.head.is_none() {
-            all.push("react, scale, ash, vim: the last layer is no plain linear one with a bias".to_owned());
+        if self.has_many_features() {
+            let own =
+                "gradnorm, react, scale, ash, knn, mahalanobis, relative-mahalanobis, vim, ddu, subspace, leverage";
+            all.push(format!("{own}: the members have features of their own"));
+        } else if self.head.is_none() {
+            all.push(
+                "react, scale, ash, vim: the last layer is the method's own, no plain linear one with a bias"
+                    .to_owned(),
+            );
         }
         all
+    }
+
+    /// Whether the network is several, each with features of its own: a deep ensemble.
+    fn has_many_features(&self) -> bool {
+        let names: Vec<_> = self.model.store.variables().into_keys().collect();
+        self.model.network.members() > 1 && names.iter().any(|name| name.starts_with(MEMBERS))
     }
 
     /// The last layer, at the same U; none where it is no linear one.

@@ -87,7 +87,7 @@ pub(super) fn fitted<'a>(
         let seen = Observed::join(&parts);
         let mut statistics = Statistics::of(&seen, fit.labels, inducing)?;
         let scorer = Scorer::fit(&statistics, &first, (head, inducing), key)?;
-        statistics.columns = scorer.score(&seen)?;
+        statistics.columns = scorer.score_fitted(&seen)?;
         say(&format!("fitted on {} ID training examples", fit.rows.size()[0]));
         if let Some(kept) = kept {
             match statistics.write(&kept.path, &kept.signature) {

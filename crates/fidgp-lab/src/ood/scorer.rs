@@ -121,6 +121,18 @@ impl Scorer {
         scores.into_iter().map(|(name, score)| Ok((name.clone(), numbers(&name, &score)?))).collect()
     }
 
+    /// The same of the images it was fitted on: they are not their own neighbours.
+    ///
+    /// # Errors
+    /// As [`Self::score`].
+    pub fn score_fitted(&self, seen: &Observed) -> Result<Columns> {
+        let mut columns = self.score(seen)?;
+        if let (Some(fitted), Some(features)) = (&self.neighbours, &seen.features) {
+            columns.insert("knn".to_owned(), numbers("knn", &fitted.score_fitted(features)?)?);
+        }
+        Ok(columns)
+    }
+
     /// Scores of the last features.
     fn of_features(&self, features: &Tensor, logits: &Tensor) -> Result<Vec<(String, Tensor)>> {
         let mut scores = vec![("gradnorm", grad_norm(features, logits))];

@@ -18,7 +18,7 @@ pub const STATISTICS_FILE: &str = "ood-statistics.safetensors";
 /// Share of ID-train energy that the leading rows of U must explain.
 const ROW_ENERGY: f64 = 0.9;
 /// Raised when what is stored, or how it is fitted, changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Observations of ID training images, reduced to what scores are fitted on.
 #[derive(Debug, Default)]

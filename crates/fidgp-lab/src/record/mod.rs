@@ -41,7 +41,7 @@ pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};
 pub use schema::{SCHEMA, Schema};
 pub use segmentation::{Boundary, ClassScore, Segmentation};
 pub use splits::{SplitMetrics, Splits};
-pub use store::write_atomically;
+pub use store::{check_writable, write_atomically};
 
 /// The name of the document in a run folder.
 pub const RESULTS_FILE: &str = "results.json";

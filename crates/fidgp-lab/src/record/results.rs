@@ -97,6 +97,20 @@ struct Version {
 }
 
 impl Results {
+    /// Puts the splits of a table in, whose means are its metrics.
+    pub fn set_splits(&mut self, splits: Splits) {
+        self.time.train_seconds = splits.train_seconds();
+        self.metrics = splits.mean.clone();
+        self.splits = Some(splits);
+    }
+
+    /// Leaves out the splits that are not among these.
+    pub fn keep_splits(&mut self, wanted: &[usize]) {
+        if let Some(splits) = self.splits.take() {
+            self.set_splits(Splits::new(splits.runs.into_iter().filter(|run| wanted.contains(&run.split)).collect()));
+        }
+    }
+
     /// Reads a `results.json`.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(RecordError::read(path))?;

@@ -16,6 +16,16 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     create_parent(path).and_then(|()| replace(path, bytes)).map_err(RecordError::write(path))
 }
 
+/// Whether files could be written to a folder, which need not be there yet: asked before long work, and nothing is left.
+///
+/// # Errors
+/// When they could not.
+pub fn check_writable(folder: &Path) -> Result<()> {
+    let there = folder.ancestors().find(|part| part.exists()).unwrap_or(Path::new("."));
+    let probe = create_beside(&there.join("probe")).and_then(|(temporary, _)| fs::remove_file(temporary));
+    probe.map_err(RecordError::write(folder))
+}
+
 fn create_parent(path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder(path))
 }

@@ -40,9 +40,21 @@ pub fn figures(all: &[Drawing]) -> String {
 
 /// A table of texts.
 pub fn grid(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let head: String = head.iter().map(|text| tag("th", "", &escape(text))).collect();
-    let rows = rows.map(|cells| tags("tr", &cells.iter().map(|text| tag("td", "", &escape(text))).collect::<String>()));
-    let body = tags("thead", &tags("tr", &head)) + &tags("tbody", &rows.collect::<String>());
+    grid_of(|_| "", head, rows)
+}
+
+/// The same where all columns but the first hold numbers.
+pub fn grid_of_numbers(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    grid_of(|column| if column == 0 { "" } else { "number" }, head, rows)
+}
+
+fn grid_of(class: fn(usize) -> &'static str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let head: String = head.iter().enumerate().map(|(i, text)| tag("th", class(i), &escape(text))).collect();
+    let row = |cells: Vec<String>| {
+        let cells: String = cells.iter().enumerate().map(|(i, text)| tag("td", class(i), &escape(text))).collect();
+        tags("tr", &cells) + "\n"
+    };
+    let body = tags("thead", &tags("tr", &head)) + "\n" + &tags("tbody", &rows.map(row).collect::<String>());
     format!("<div class=\"scroll\">{}</div>\n", tags("table", &body))
 }
 

@@ -91,10 +91,13 @@ impl Parts {
     fn drawn(&mut self, runs: &[&Run], headings: &[String]) {
         for (run, heading) in runs.iter().zip(headings) {
             let id = slug(heading);
+            let ratio = run.results.metrics.get("reg/EpistemicSD_gap_ratio").copied().flatten();
             let figures = run.results.figures.iter().enumerate().flat_map(|(i, figure)| {
                 let id = if i == 0 { id.clone() } else { format!("{id}-{}", i + 1) };
                 match figure {
-                    record::Figure::Regression1d(data) => vec![regression::figure(&format!("{id}-regression"), data)],
+                    record::Figure::Regression1d(data) => {
+                        vec![regression::figure(&format!("{id}-regression"), data, ratio)]
+                    }
                     record::Figure::Classification(data) => classification::figures(&id, data),
                     record::Figure::Segmentation(data) => classification::figures(&id, &data.pixels),
                 }

@@ -14,11 +14,11 @@ use super::{
 pub(super) const SIGMAS: f64 = 3.0;
 
 /// The curve with its bands above, the two deviations below.
-pub fn figure(id: &str, data: &Regression1d) -> Drawing {
+pub fn figure(id: &str, data: &Regression1d, gap_ratio: Option<f64>) -> Drawing {
     let title = format!("Mean and ±3σ of the prediction, {}", kl_words(data.kl_weight));
     let x = x_range(data);
     let panels = [curve(&title, data, x).panel(&format!("{id}-curve")), deviations(data, x).panel(&format!("{id}-sd"))];
-    Drawing::of(id, &title, &panels).captioned(verdict::caption(data, is_cut(data)))
+    Drawing::of(id, &title, &panels).captioned(verdict::caption(data, gap_ratio, is_cut(data)))
 }
 
 /// A weight other than 1 is a different posterior, and is called so.

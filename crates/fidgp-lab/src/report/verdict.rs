@@ -5,18 +5,17 @@ use crate::record::Regression1d;
 use super::{
     format::short,
     regression::{SIGMAS, pairs, total_sd},
-    scale::{Extent, drawable},
 };
 
 /// What to look at in the figure, and what is to be seen.
-pub fn caption(data: &Regression1d, is_cut: bool) -> String {
+pub fn caption(data: &Regression1d, gap_ratio: Option<f64>, is_cut: bool) -> String {
     let look = "Look at the shaded gap: a network that knows what it has not seen widens its blue band there, and keeps it \
                 narrow among the training points. Hatching is the width that noise adds.";
     let cut = is_cut.then(|| "The band goes on beyond the edge of the figure.".to_owned());
     let inside = inside_band(data).map(|(inside, all)| {
         format!("{inside} of {all} test points lie inside the ±3σ band (a normal law would leave out about 1 in 370).")
     });
-    let said = [Some(look.to_owned()), gap_ratio(data).map(gap_words), cut, inside];
+    let said = [Some(look.to_owned()), gap_ratio.map(gap_words), cut, inside];
     said.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
@@ -28,20 +27,10 @@ fn gap_words(ratio: f64) -> String {
     } else {
         "it is surer in the gap than among the data"
     };
-    format!("Here the mean epistemic σ in the gap is {} times that among the training points: {verdict}.", short(ratio))
-}
-
-/// Mean epistemic deviation in the gaps over that among the training points.
-fn gap_ratio(data: &Regression1d) -> Option<f64> {
-    let in_gap = |x: f64| data.gaps.iter().any(|&[from, to]| x > from && x < to);
-    let hull = Extent::of(data.train.x.iter().copied())?;
-    let mean = |keep: &dyn Fn(f64) -> bool| {
-        let kept = pairs(&data.grid.x, &data.grid.epistemic_sd).into_iter().filter(|&(x, sd)| keep(x) && drawable(sd));
-        let (sum, count) = kept.fold((0.0, 0_usize), |(sum, count), (_, sd)| (sum + sd, count + 1));
-        (count > 0).then(|| sum / count as f64)
-    };
-    let ratio = mean(&in_gap)? / mean(&|x| x >= hull.lo && x <= hull.hi && !in_gap(x))?;
-    ratio.is_finite().then_some(ratio)
+    format!(
+        "Here the mean epistemic σ inside the gap is {} times that among the training points: {verdict}.",
+        short(ratio)
+    )
 }
 
 fn inside_band(data: &Regression1d) -> Option<(usize, usize)> {

@@ -20,6 +20,9 @@ use crate::model::Model;
 use crate::record::{EpochRecord, Metrics};
 use crate::source::Source;
 
+/// What is said to be kept of a training that has no folder of its own: a split of a table.
+pub const NO_FOLDER: &str = "splits that are done are kept, the others begin anew";
+
 /// Steps between looks at the loss on CUDA: a look waits for the device.
 const CUDA_LOOK_EVERY: usize = 25;
 
@@ -92,7 +95,8 @@ impl Fit<'_> {
             if !finished {
                 self.save(&optimiser, &progress)?;
                 let command = self.go_on.to_owned();
-                return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, command });
+                let kept = if self.run.is_some() { "everything is saved" } else { NO_FOLDER };
+                return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, kept, command });
             }
         }
         checkpoint::check_finite(&checkpoint::variables(&self.model.store), &progress, self.last_good())?;

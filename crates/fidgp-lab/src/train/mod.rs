@@ -9,7 +9,7 @@ mod schedule;
 mod step;
 mod window;
 
-pub use fit::{Fit, Outcome, Validate, Watch};
+pub use fit::{Fit, NO_FOLDER, Outcome, Validate, Watch};
 pub use groups::GroupConfig;
 pub use optimiser::{Optimiser, OptimiserConfig};
 pub use schedule::ScheduleConfig;

@@ -180,7 +180,8 @@ impl<'a> Stepper<'a> {
     }
 
     /// The first layer, in the order of the forward pass, whose outputs are not finite when a step's batch goes through the
-    /// network again, in training or evaluation; none when all are. Nothing is changed by it.
+    /// network again, in training or evaluation; none when all are. Parameters stay as they are (power
+    /// iterations of flows go one step on).
     ///
     /// # Errors
     /// As [`Self::step`].

@@ -58,11 +58,6 @@ impl Summary {
             not_checked: count(|verdict| matches!(verdict, Verdict::NotChecked(_))),
         }
     }
-
-    /// Whether nothing failed.
-    pub fn is_green(&self) -> bool {
-        self.failed == 0
-    }
 }
 
 impl Display for Summary {

@@ -28,11 +28,23 @@ impl Neighbours {
     /// # Errors
     /// When x does not have n columns.
     pub fn score(&self, x: &Tensor) -> Result<Tensor> {
+        self.distance(x, self.k)
+    }
+
+    /// The same of the training features themselves, each to the k-th nearest *other* one. `[N, n]` → `[N]`
+    ///
+    /// # Errors
+    /// When x does not have n columns.
+    pub fn score_fitted(&self, x: &Tensor) -> Result<Tensor> {
+        self.distance(x, (self.k + 1).min(self.bank.size()[0]))
+    }
+
+    fn distance(&self, x: &Tensor, k: i64) -> Result<Tensor> {
         let (rows, _) = matrix("x", x)?;
         expect_shape("x", x, &[rows, self.bank.size()[1]])?;
         let cosines = unit(x).matmul(&self.bank.mt()); // [N, bank]
-        let (nearest, _) = cosines.topk(self.k, -1, true, true);
-        let squared = nearest.select(1, self.k - 1) * -2.0 + 2.0;
+        let (nearest, _) = cosines.topk(k, -1, true, true);
+        let squared = nearest.select(1, k - 1) * -2.0 + 2.0;
         Ok(squared.clamp_min(0.0).sqrt())
     }
 }
@@ -55,5 +67,14 @@ mod tests {
             let found = Neighbours::fit(&bank, k).unwrap().score(&x).unwrap().double_value(&[0]);
             assert!((found - expected).abs() < 1e-7, "{k}: {found}");
         }
+    }
+
+    #[test]
+    fn what_was_fitted_is_not_its_own_neighbour() {
+        let bank = Tensor::from_slice(&[2.0, 0.0, 0.0, 3.0, -1.0, 0.0]).reshape([3, 2]);
+        let found = Neighbours::fit(&bank, 1).unwrap().score_fitted(&bank).unwrap();
+        assert!((found - 2.0_f64.sqrt()).abs().max().double_value(&[]) < 1e-7);
+        let alone = Neighbours::fit(&bank.narrow(0, 0, 1), 1).unwrap();
+        assert_eq!(alone.score_fitted(&bank).unwrap().size(), [3]); // it has no other: nothing to leave out
     }
 }
