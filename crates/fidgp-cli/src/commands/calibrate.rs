@@ -14,6 +14,7 @@ const EDGE: &str = "That is an end of the range it is looked for in, 1/20 to 20:
     which few validation examples or a network far from trained may cause. Do not trust it.\n";
 
 pub fn run(arguments: &Calibrate) -> Outcome {
+    super::check_is_run(&arguments.run)?;
     let config = config::read(&arguments.run.join(CONFIG_FILE), &[])?;
     tch::set_num_threads(threads_for(&config, None)?);
     let data = data_root(arguments.place.data.as_deref(), &config)?;

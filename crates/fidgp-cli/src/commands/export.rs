@@ -16,6 +16,7 @@ pub fn run(arguments: &Export) -> Outcome {
         let why = format!("holds a {file} already; choose another --out, or pass --force to write over it");
         return Err(LabError::config(out.display().to_string(), why));
     }
+    super::check_is_run(run)?;
     let dtype = match arguments.dtype {
         args::Dtype::F32 => model_folder::Dtype::F32,
         args::Dtype::F16 => model_folder::Dtype::F16,

@@ -22,8 +22,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fidgp_lab::LabError;
+use fidgp_lab::model_folder::MODEL_CONFIG_FILE;
 use fidgp_lab::record::Results;
+use fidgp_lab::{LabError, experiment};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -100,6 +101,14 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), LabError> {
 }
 
 /// Prints the metrics of a run, with standard errors where there are several splits.
+/// Refuses what is no run folder, for commands that need what a model folder does not have.
+fn check_is_run(folder: &Path) -> Result<(), LabError> {
+    if folder.join(experiment::CONFIG_FILE).exists() || !folder.join(MODEL_CONFIG_FILE).exists() {
+        return Ok(());
+    }
+    Err(LabError::config(folder.display().to_string(), "is a model folder; this needs the folder of the run it came from"))
+}
+
 fn print_metrics(results: &Results) -> Result<(), LabError> {
     let width = results.metrics.keys().map(String::len).max().unwrap_or(0);
     let line = |(name, value): (&String, &Option<f64>)| {

@@ -75,6 +75,9 @@ impl RunConfig {
         if let DataConfig::Images { name, .. } = &self.data {
             super::data::check_image_set(name)?;
         }
+        if let DataConfig::Uci { name, .. } = &self.data {
+            fidgp_data::uci::find(name).map_err(|error| LabError::config("data.name", format!("is wrong: {error}")))?;
+        }
         if let DataConfig::Arrays(arrays) = &self.data {
             arrays.check()?;
         }

@@ -31,6 +31,10 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let (method, network) = (Method::Deterministic, config.network.clone().unbounded());
     let config = RunConfig { method, network, inducing: None, baseline: None, start: None, ..config.clone() };
     let model = Model::init(&config, signature, device)?;
+    if !file.exists() {
+        let why = format!("= {} is not there; configs name it from the folder the command is given in", file.display());
+        return Err(LabError::config("start.weights", why));
+    }
     let mut tensors = weights::read(file)?;
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
     if let Some(damaged) = checkpoint::not_finite(&tensors) {
