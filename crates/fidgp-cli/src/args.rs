@@ -116,9 +116,10 @@ pub struct Train {
     pub member: Option<i64>,
     #[command(flatten)]
     pub place: Place,
-    /// Which standard splits of a UCI set: all, or numbers such as 0,1,2
-    #[arg(long, default_value = "all")]
-    pub splits: String,
+    /// Which standard splits of a UCI set: all, or numbers such as 0,1,2 [default: all; with --resume those of the run, to which
+    /// others are added]
+    #[arg(long)]
+    pub splits: Option<String>,
     /// Splits trained at the same time [default: one per core]
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub parallel: Option<NonZero<usize>>,

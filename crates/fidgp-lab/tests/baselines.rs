@@ -84,7 +84,7 @@ fn run_in(config: &RunConfig, folder: &Path, resume: bool) -> Results {
         resume,
         force: false,
         member: None,
-        splits: Vec::new(),
+        splits: None,
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: None,

@@ -47,7 +47,7 @@ fn config(changes: &[&str]) -> RunConfig {
 fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -> T {
     tch::set_num_threads(1);
     let stop = AtomicBool::new(false);
-    let (splits, run) = (Vec::new(), run.to_owned());
+    let (splits, run) = (None, run.to_owned());
     let device = Device::Cpu;
     work(&Setting {
         device,

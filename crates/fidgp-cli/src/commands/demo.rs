@@ -31,7 +31,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         resume: false,
         force: is_demo(&arguments.out),
         member: None,
-        splits: Vec::new(),
+        splits: None,
         parallel: 1,
         stop: super::stop_on_interrupt(),
         command: Some(format!("fidgp demo --seed {}", arguments.seed)),

@@ -25,7 +25,7 @@ pub fn run(arguments: &Eval) -> Outcome {
         resume: true,
         force: false,
         member: None,
-        splits: Vec::new(),
+        splits: None,
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: Some(command_line()),

@@ -106,7 +106,10 @@ fn check_is_run(folder: &Path) -> Result<(), LabError> {
     if folder.join(experiment::CONFIG_FILE).exists() || !folder.join(MODEL_CONFIG_FILE).exists() {
         return Ok(());
     }
-    Err(LabError::config(folder.display().to_string(), "is a model folder; this needs the folder of the run it came from"))
+    Err(LabError::config(
+        folder.display().to_string(),
+        "is a model folder; this needs the folder of the run it came from",
+    ))
 }
 
 fn print_metrics(results: &Results) -> Result<(), LabError> {

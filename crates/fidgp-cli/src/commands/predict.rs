@@ -94,7 +94,7 @@ fn pictures_of(input: &Path) -> Result<Vec<PathBuf>, LabError> {
     }
     let found = fidgp_data::pictures(input)?;
     if found.is_empty() {
-        let why = "holds no .jpg, .jpeg, .png or .webp files".to_owned();
+        let why = "holds no .jpg, .jpeg, .png or .webp files; folders inside are not entered".to_owned();
         return Err(LabError::File { path: input.to_owned(), why });
     }
     Ok(found)

@@ -24,7 +24,7 @@ pub fn run(arguments: &Train) -> Outcome {
         resume,
         force: arguments.force,
         member: arguments.member,
-        splits: splits(&arguments.splits)?,
+        splits: arguments.splits.as_deref().map(splits).transpose()?,
         parallel: arguments.parallel.map_or_else(cores, NonZero::get),
         stop: super::stop_on_interrupt(),
         command: Some(command_of_run()),
@@ -48,10 +48,7 @@ pub fn run(arguments: &Train) -> Outcome {
 /// The command that goes on with a run, for the same member or splits and with as many threads.
 fn go_on(arguments: &Train, run: &Path) -> String {
     let member = arguments.member.map_or(String::new(), |member| format!(" --member {member}"));
-    let splits = match arguments.splits.as_str() {
-        "all" => String::new(),
-        some => format!(" --splits {}", super::quoted(some)),
-    };
+    let splits = arguments.splits.as_ref().map_or(String::new(), |some| format!(" --splits {}", super::quoted(some)));
     // bit for bit is with as many threads: sums are added up in another order otherwise
     let threads = arguments.threads.map_or(String::new(), |threads| format!(" --threads {threads}"));
     super::go_on(run, &arguments.place) + &member + &splits + &threads
@@ -98,10 +95,10 @@ pub(super) fn cores() -> usize {
 pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {
     let absolute = config.data.path().filter(|path| path.is_absolute()); // needs no root
     match (given.or(absolute), &config.data) {
-        (Some(path), _) if !path.exists() => Err(LabError::config(
-            "--data",
-            format!("`{}` is not there; name the folder with the data sets", path.display()),
-        )),
+        (Some(path), _) if !path.exists() => {
+            let key = if given.is_some() { "--data" } else { "data.path" };
+            Err(LabError::config(key, format!("`{}` is not there; name the folder with the data", path.display())))
+        }
         (Some(path), _) => Ok(path.to_owned()),
         (None, DataConfig::Synthetic1d { .. }) => Ok(PathBuf::from("data")),
         (None, _) => Ok(fidgp_data::catalogue::data_root()?),

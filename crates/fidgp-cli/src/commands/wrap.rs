@@ -27,7 +27,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         resume: false,
         force: arguments.force,
         member: None,
-        splits: Vec::new(),
+        splits: None,
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: Some(command_line()),

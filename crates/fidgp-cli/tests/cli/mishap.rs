@@ -66,6 +66,10 @@ fn splits_are_remembered_and_added_to() {
     assert_eq!(splits(), (vec![0.into(), 1.into()], "0,1".to_owned()));
     place.fidgp(&["train", "--resume", "run", "--device", "cpu", "--splits", "1"]).ends(0);
     assert_eq!(splits().0.len(), 2);
+    place.fidgp(&uci_training(&["--splits", "1", "--force"])).ends(0);
+    assert_eq!(splits().0.len(), 1);
+    place.fidgp(&["train", "--resume", "run", "--device", "cpu", "--splits", "all"]).ends(0);
+    assert_eq!(splits().0.len(), 2);
 }
 
 /// Fewer splits than a finished run has are compared on those, and the run keeps the others.

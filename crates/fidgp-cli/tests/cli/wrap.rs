@@ -44,7 +44,7 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
     let weights = "plain/checkpoint/last.safetensors";
 
     wrap(&place, &[]).ends(2).says(&["start.weights", "--weights FILE"]);
-    wrap(&place, &["--weights", "nowhere.pt"]).ends(1).says(&["nowhere.pt"]);
+    wrap(&place, &["--weights", "nowhere.pt"]).ends(2).says(&["nowhere.pt"]);
     wrap(&place, &["--weights", weights, "--set", "method=deterministic"]).ends(2).says(&["nothing to wrap"]);
 
     let said = wrap(&place, &["--weights", weights, "--json", "--out", "wrapped"]).ends(0);

@@ -234,7 +234,7 @@ fn setting<'a>(folder: &Path, resume: bool, plan: &Plan<'a>) -> Setting<'a> {
         resume,
         force: false,
         member: None,
-        splits: plan.splits.clone(),
+        splits: Some(plan.splits.clone()),
         parallel: plan.parallel,
         stop: plan.stop,
         command: plan.command.clone(),

@@ -53,8 +53,9 @@ pub struct Setting<'a> {
     pub force: bool,
     /// Train only this member of a deep ensemble, for which others may share the folder.
     pub member: Option<i64>,
-    /// Which splits of a data set that has several; all when empty.
-    pub splits: Vec<usize>,
+    /// Which splits of a data set that has several; all when empty. None is for those that a run was asked for before, and
+    /// all where it begins.
+    pub splits: Option<Vec<usize>>,
     /// Splits that are trained at the same time.
     pub parallel: usize,
     /// Raised to stop after the current step.
@@ -73,7 +74,9 @@ pub struct Setting<'a> {
 pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Option<Results>> {
     config.check()?;
     setting.member.map_or(Ok(()), |member| members::check(config, member))?;
-    if !setting.splits.is_empty() && !matches!(config.data, DataConfig::Uci { .. }) {
+    if setting.splits.as_ref().is_some_and(|splits| !splits.is_empty())
+        && !matches!(config.data, DataConfig::Uci { .. })
+    {
         let why = "is for data.set = \"uci\"; this data set has one division into training and test data";
         return Err(LabError::config("--splits", why));
     }

@@ -69,22 +69,24 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
 /// The file that says which splits a run is asked for.
 const ASKED_FILE: &str = "splits/asked.json";
 
-/// The splits of a run, in order, and the command that trains them all: those asked for now, and where a run is gone on with
-/// those it was asked for before. Without either, all.
+/// The splits of a run, in order, and the command that trains them: those asked for now and, where a run is gone on with,
+/// those it was asked for before.
 fn asked(setting: &Setting, all: usize) -> Result<(Vec<usize>, Option<String>)> {
     let path = setting.run.join(ASKED_FILE);
     let before: BTreeSet<usize> = if setting.resume && path.exists() { json::read(&path)? } else { BTreeSet::new() };
-    if let Some(split) = setting.splits.iter().find(|split| **split >= all) {
+    let now = match &setting.splits {
+        Some(some) if !some.is_empty() => some.clone(),
+        None if !before.is_empty() => Vec::new(),
+        _ => (0..all).collect(),
+    };
+    if let Some(split) = now.iter().find(|split| **split >= all) {
         let why = format!("{split} is not among the {all} splits, which count from 0");
         return Err(LabError::config("--splits", why));
     }
-    let splits: BTreeSet<usize> = before.iter().chain(&setting.splits).copied().collect();
+    let splits: BTreeSet<usize> = before.iter().copied().chain(now).collect();
+    let added = !before.is_empty() && splits != before;
     let command = setting.command.as_deref();
-    if splits.is_empty() {
-        return Ok(((0..all).collect(), command.map(str::to_owned)));
-    }
-    let command =
-        command.map(|command| if splits == before { command.to_owned() } else { with_splits(command, &splits) });
+    let command = command.map(|command| if added { with_splits(command, &splits) } else { command.to_owned() });
     Ok((splits.into_iter().collect(), command))
 }
 
