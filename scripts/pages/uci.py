@@ -25,12 +25,17 @@ def uci_runs():
     return {name: of for name, of in runs.items() if of["fidgp"]}
 
 
+def published_of(run):
+    """What was published on the table of a run under its protocol."""
+    return next(iter(run.get("published", [])), {"metrics": {}})["metrics"]
+
+
 def uci(metric):
     """One metric of every method, published levels beside."""
     rows = [f"| UCI, {metric.removeprefix('reg/')}, mean ± s.e. over the standard splits | " + " | ".join(label for _, label in UCI_METHODS) + " | MC dropout, published¹ | 5 networks, published² |", "|---" * (len(UCI_METHODS) + 3) + "|"]
     for name, runs in uci_runs().items():
         splits = len(runs["fidgp"]["splits"]["runs"])
-        published = next(iter(runs["fidgp"]["published"]), {"metrics": {}})["metrics"]
+        published = published_of(runs["fidgp"])
         label = name if splits == 20 else f"{name} ({splits} splits)"
         rows.append(f"| {label} | " + " | ".join(uci_cell(runs[method], metric) for method, _ in UCI_METHODS) + f" | {published.get(metric, '–')} | {ENSEMBLES[name][metric == 'reg/RMSE']} |")
     return rows
@@ -50,7 +55,7 @@ def level(label, method, published):
 
 def levels_said():
     """Methods beside what was published of them."""
-    dropout = lambda name, run: next(iter(run["published"]), {"metrics": {}})["metrics"].get("reg/NLL")
+    dropout = lambda name, run: published_of(run).get("reg/NLL")
     ensemble = lambda name, run: ENSEMBLES[name][0]
     lines = [level("our MC dropout against the published one", "mc-dropout", dropout), level("our 5 networks against the published ones", "ensemble", ensemble), level("FiD-GP against published MC dropout", "fidgp", dropout)]
     return "NLL, " + " ".join(lines)
@@ -130,7 +135,7 @@ def far_from_published():
     """Tables on which our MC dropout's RMSE is far above the published one, although its NLL is not."""
     far = []
     for name, runs in uci_runs().items():
-        theirs = next(iter(runs["fidgp"]["published"]), {"metrics": {}})["metrics"].get("reg/RMSE")
+        theirs = published_of(runs["fidgp"]).get("reg/RMSE")
         ours = runs["mc-dropout"]
         if theirs and ours and ours["metrics"]["reg/RMSE"] > 1.5 * theirs:
             plain = runs["deterministic"]["metrics"]["reg/RMSE"]
