@@ -40,9 +40,7 @@ fn interrupted(place: &Place, words: &[&str], first_sign: &str) -> Said {
 fn signalled(place: &Place, words: &[&str], first_sign: &str, signal: &str) -> Said {
     let mut child = place.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !place.path(first_sign).exists() {
-        if child.try_wait().unwrap().is_some() {
-            panic!("{first_sign} never came: {:?}", Said::by(&child.wait_with_output().unwrap()));
-        }
+        assert!(child.try_wait().unwrap().is_none(), "it ended before {first_sign} came");
         std::thread::sleep(Duration::from_millis(5));
     }
     let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();

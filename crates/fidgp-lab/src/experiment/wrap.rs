@@ -71,7 +71,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool, say: &mut dyn FnM
     }
     let (train, test) = match Sets::read(config, &setting.data_root) {
         Ok(sets) => (Ok(sets.train), sets.test),
-        Err(error) if !config.normalisation.as_ref().is_some_and(|given| given.statistics().is_some()) => {
+        Err(error) if config.normalisation.as_ref().is_none_or(|given| given.statistics().is_none()) => {
             return Err(error);
         }
         Err(error) => (Err(error), sets::part(config, &setting.data_root, Part::Test)?),
