@@ -9,6 +9,7 @@ use fidgp_lab::{
     report::{Axis, Chart, Extent, Layer, Marker, Run, Scale, Shape, regression, scale::Kind, write_report},
 };
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -138,6 +139,8 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(42), failure_persistence: None, ..Default::default() })]
+
     #[test]
     fn ticks_are_finite_distinct_and_inside(a in number(), b in number(), count in 0_usize..20, log: bool) {
         let Some(extent) = Extent::of([a, b]) else { return Ok(()) };
@@ -208,6 +211,14 @@ proptest! {
         let picture = picture.split_once("</title>").map_or("", |(_, rest)| rest).replace(&drawn.title, "");
         prop_assert!(!picture.contains("NaN"), "{picture}");
     }
+}
+
+/// A density over a range next to nothing would be beyond any picture.
+#[test]
+fn a_histogram_of_almost_equal_numbers_leaves_none_out() {
+    let values = vec![-2.852403771626658e-307, 1e-310];
+    let drawn = Chart::histogram("bins", Axis::new("x"), 0, &[("v".to_owned(), values)]).figure("id");
+    assert_eq!(drawn.skipped, 0);
 }
 
 #[test]

@@ -17,6 +17,9 @@ pub struct Extent {
     pub hi: f64,
 }
 
+/// Numbers nearer to each other are drawn as one: a density over less would be too large for a picture.
+const NARROWEST: f64 = 1e-250;
+
 impl Extent {
     /// The range of the finite values; `None` where there are none. A single value gets room around it.
     ///
@@ -37,7 +40,7 @@ impl Extent {
     pub fn between(lo: f64, hi: f64) -> Self {
         let (lo, hi) = (lo.min(hi), lo.max(hi));
         let size = lo.abs().max(hi.abs());
-        if hi - lo > 1e-9 * size && hi - lo > f64::MIN_POSITIVE {
+        if hi - lo > 1e-9 * size && hi - lo > NARROWEST {
             return Self { lo, hi };
         }
         let room = if size > 1e-200 { 0.1 * size } else { 1.0 };
