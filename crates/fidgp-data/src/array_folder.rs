@@ -17,7 +17,7 @@ use crate::{
 /// What a part must have; `.npy` files have the same names.
 const NAMES: [&str; 2] = ["images", "labels"];
 const WANTED: &str = "give train.safetensors and test.safetensors, each with `images` (uint8 [N, C, H, W] or [N, H, W]) and \
-    `labels` (uint8 or int64 [N]), or train/ and test/ with images.npy and labels.npy; tables of features are not trained on";
+    `labels` (uint8 or int64 [N]), or train/ and test/ with images.npy and labels.npy; for a table of numbers use data.set = \"table\"";
 
 /// Whether a folder has a part in either layout.
 pub fn is_there(folder: &Path) -> bool {

@@ -8,13 +8,14 @@ use crate::{Error, Result, Summary, Watch, inspect, inspect_folder, inspect_pair
 type Recogniser = fn(&Path) -> Result<Option<Summary>>;
 
 /// Asked in this order; the first that knows the path describes it.
-const RECOGNISERS: [Recogniser; 7] = [
+const RECOGNISERS: [Recogniser; 8] = [
     inspect::cifar10,
     inspect::cifar100,
     inspect::svhn,
     inspect::idx,
     inspect::uci,
     inspect::arrays,
+    inspect::sheet,
     inspect_pairs::pairs,
 ];
 
@@ -44,6 +45,6 @@ pub fn detect_watched(path: &Path, watch: Watch) -> Result<Summary> {
         return Ok(summary);
     }
     let held = if path.is_dir() { listing::contents(path)? } else { "a file of an unknown kind".into() };
-    let advice = "known are CIFAR binary, SVHN .mat, idx, UCI, .npy, .safetensors, CamVid, Cityscapes, and pictures in one folder per class";
+    let advice = "known are CIFAR binary, SVHN .mat, idx, UCI, .npy, .safetensors, .csv, CamVid, Cityscapes, and pictures in one folder per class";
     Err(Error::file(path, format!("not a known data set: {held}"), advice))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Images, Part, PartSummary, Result, Summary, array_folder,
+    Images, Part, PartSummary, Result, Sheet, Summary, array_folder,
     arrays::{self, Array},
     cifar, idx as idx_format, listing,
     summary::FileDigest,
@@ -150,6 +150,27 @@ pub fn arrays(path: &Path) -> Found {
     let all = read.concat();
     let notes = all.iter().map(|a| format!("`{}` is {} {:?}", a.name, a.values.kind(), a.shape)).collect();
     summary(path, "arrays", array_parts(&listing::name(path), &all)?, &files, notes)
+}
+
+/// A table as text: its columns, and those that hold something else than numbers.
+pub fn sheet(path: &Path) -> Found {
+    if !path.is_file() || !matches!(listing::extension(path).as_str(), "csv" | "tsv" | "txt") {
+        return Ok(None);
+    }
+    let sheet = Sheet::open(path)?;
+    let read = |place: usize| sheet.numbers(&[place]);
+    let (sound, odd): (Vec<_>, Vec<_>) = (0..sheet.names().len()).map(read).partition(Result::is_ok);
+    let columns = sound.into_iter().collect::<Result<Vec<_>>>()?;
+    if columns.is_empty() && listing::extension(path) == "txt" {
+        return Ok(None); // prose, most likely
+    }
+    if columns.is_empty() {
+        return Err(odd.into_iter().find_map(Result::err).unwrap_or_else(|| sheet.holds_nothing()));
+    }
+    let heading = if sheet.is_headed() { "" } else { " (no heading: numbers from 0)" };
+    let mut notes = vec![format!("columns: {}{heading}", sheet.names().join(", "))];
+    notes.extend(odd.into_iter().filter_map(Result::err).map(|fault| format!("not all numbers: {fault}")));
+    summary(path, "a table", vec![PartSummary::of_columns(&listing::name(path), &columns)], &[path.to_owned()], notes)
 }
 
 /// A training and a test part, which must fit each other where both are there.

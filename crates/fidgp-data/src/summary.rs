@@ -94,6 +94,14 @@ impl PartSummary {
         }
     }
 
+    /// Columns of numbers, each of so many rows.
+    pub(crate) fn of_columns(name: &str, columns: &[Vec<f64>]) -> Self {
+        let (mean, sd) = columns.iter().map(|column| moments(column.iter().copied())).unzip();
+        let rows = columns.first().map_or(0, Vec::len);
+        let (row_shape, classes) = (vec![columns.len()], vec![]);
+        Self { name: name.into(), rows, row_shape, classes, mean, sd, pixels_sha256: None }
+    }
+
     fn cells(&self) -> Vec<String> {
         let shape: Vec<String> = self.row_shape.iter().map(ToString::to_string).collect();
         let counts = || self.classes.iter().map(|class| class.rows);

@@ -1,6 +1,6 @@
 //! A regression data set: rows of real features and one real target each.
 
-use crate::{Error, Result};
+use crate::{Error, Result, digest::sha256};
 
 /// Features and targets of a regression data set; every number is finite.
 ///
@@ -96,6 +96,12 @@ impl Table {
         let features = rows.iter().flat_map(|&row| self.row(row).iter().copied()).collect();
         let targets = rows.iter().map(|&row| self.targets[row]).collect();
         Ok(Self { name: self.name.clone(), features, columns: self.columns, targets })
+    }
+
+    /// SHA-256 of all features, then of all targets.
+    pub fn fingerprint(&self) -> String {
+        let numbers = self.features.iter().chain(&self.targets);
+        sha256(&numbers.flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())
     }
 
     /// The values of one column, top to bottom.

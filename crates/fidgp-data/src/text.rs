@@ -15,13 +15,8 @@ pub fn read(file: &Path) -> Result<String> {
 
 /// Numbers separated by blanks or commas, one row a line; blank lines are skipped. Returns cells and columns.
 pub fn numbers(file: &Path) -> Result<(Vec<f64>, usize)> {
-    rows(file, &read(file)?, 0)
-}
-
-/// The same of a text that was read already, without its first `skip` lines.
-pub fn rows(file: &Path, content: &str, skip: usize) -> Result<(Vec<f64>, usize)> {
-    let (mut cells, mut columns) = (Vec::new(), 0);
-    for (line, text) in filled_lines(content).filter(|(line, _)| *line > skip) {
+    let (content, mut cells, mut columns) = (read(file)?, Vec::new(), 0);
+    for (line, text) in filled_lines(&content) {
         let before = cells.len();
         for word in text.split([' ', '\t', ',', '\r']).filter(|w| !w.is_empty()) {
             cells.push(number(file, line, word)?);

@@ -97,7 +97,7 @@ fn what_is_missing_or_there_twice_is_named() {
     let twice = [&NPY[..], &[("arrays-stored/test.safetensors", "test.safetensors")]].concat();
     says(refusal(folder(&twice).path()), &["test.safetensors: stands beside", "test/images.npy", "remove one"]);
     let table = [("npy-table/features.npy", "train/features.npy"), ("npy-table/targets.npy", "train/targets.npy")];
-    says(read(&folder(&table)), &["no `train/images.npy`", "tables of features are not trained on"]);
+    says(read(&folder(&table)), &["no `train/images.npy`", "for a table of numbers use"]);
     let stored = folder(&[("half.safetensors", "train.safetensors"), ("arrays.safetensors", "test.safetensors")]);
     says(refusal(stored.path()), &["train.safetensors: `half` is F16"]);
 }

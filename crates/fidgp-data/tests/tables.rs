@@ -1,6 +1,6 @@
 //! Tables: sizes, statistics, standardising, splits, the synthetic set.
 
-use fidgp_data::{Split, Standardiser, Table, epoch_order, split, synthetic};
+use fidgp_data::{Sheet, Split, Standardiser, Table, epoch_order, split, synthetic};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -116,6 +116,13 @@ proptest! {
     }
 
     #[test]
+    fn what_is_written_is_read(rows in proptest::collection::vec(proptest::collection::vec(-1e12..1e12_f64, 3), 1..20), mark in prop_oneof![Just(","), Just(";"), Just("\t"), Just("  ")]) {
+        let line = |row: &Vec<f64>| row.iter().map(ToString::to_string).collect::<Vec<_>>().join(mark);
+        let text = rows.iter().map(|row| line(row) + "\n").collect::<String>();
+        prop_assert_eq!(sheet(&text).unwrap().0, rows.concat());
+    }
+
+    #[test]
     fn standardising_can_be_undone(values in proptest::collection::vec(-1e6..1e6_f64, 12)) {
         let table = Table::new("t", values[..8].to_vec(), 2, values[8..].to_vec()).unwrap();
         let scale = Standardiser::fit(&table).unwrap();
@@ -125,25 +132,63 @@ proptest! {
     }
 }
 
-#[test]
-fn a_table_may_have_a_heading() {
+/// The numbers of all columns of a text, and the columns' names.
+fn sheet(text: &str) -> Result<(Vec<f64>, Vec<String>), String> {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("a.csv");
-    let read = |text: &str| {
-        std::fs::write(&file, text).unwrap();
-        fidgp_data::csv::numbers(&file).map_err(|error| error.to_string())
-    };
-    assert_eq!(read("x,y\n1,2\n3,4\n"), Ok((vec![1.0, 2.0, 3.0, 4.0], 2)));
-    assert_eq!(read("1,2\r\n3,4"), Ok((vec![1.0, 2.0, 3.0, 4.0], 2)));
-    assert!(read("x,y\n1,2\n3,?\n").unwrap_err().contains("line 3: `?` is not a number"));
-    assert!(read("x\n1\n1,2\n").unwrap_err().contains("line 3: 2 numbers, the lines above have 1"));
-    assert!(read("x\n").unwrap_err().contains("holds no numbers"));
+    std::fs::write(&file, text).unwrap();
+    let sheet = Sheet::open(&file).map_err(|error| error.to_string())?;
+    let columns: Vec<usize> = (0..sheet.names().len()).collect();
+    Ok((sheet.numbers(&columns).map_err(|error| error.to_string())?, sheet.names().to_vec()))
+}
+
+#[test]
+fn a_sheet_may_have_a_heading() {
+    let four = vec![1.0, 2.0, 3.0, 4.0];
+    let named = |names: &str| Ok((four.clone(), names.split('|').map(str::to_owned).collect()));
+    assert_eq!(sheet("x,y\n1,2\n3,4\n"), named("x|y"));
+    assert_eq!(sheet("\u{feff}x, y\r\n\r\n1,2\r\n3,4"), named("x|y"));
+    assert_eq!(sheet("1,2\r\n3,4"), named("0|1"));
+    assert_eq!(sheet("  1   2 \n 3 4\n"), named("0|1"));
+    assert_eq!(sheet("# x y\n1 2\n3 4\n"), named("x|y"));
+    assert_eq!(sheet("\"price, EUR\",\"a \"\"b\"\"\"\n1,2\n3,4\n"), named("price, EUR|a \"b\""));
+    assert_eq!(sheet("price, EUR;size\n1;2\n3;4\n"), named("price, EUR|size"));
+    assert_eq!(sheet("x\ty\n1\t2\n3\t4\n"), named("x|y"));
+}
+
+#[test]
+fn a_cell_that_is_no_number_is_named() {
+    let said = |text: &str| sheet(text).unwrap_err();
+    for (text, wanted) in [
+        ("x,y\n1,2\n3,?\n", "line 3: `?` is no number: a value is missing (column `y`)"),
+        ("x,y\n1,2\n,4\n", "line 3: `` is no number: a value is missing (column `x`)"),
+        ("x,y\n1,2\n3,four\n", "line 3: `four` is not a number (column `y`)"),
+        ("x\n1\n1,2\n", "line 3: `1,2` is not a number (column `x`)"),
+        ("x,y\n1,2\n1\n", "line 3: 1 cells, the first line has 2"),
+        ("x\ninf\n", "line 2: `inf` is not finite"),
+        ("x\n", "holds no numbers"),
+        ("\n\n", "holds no numbers"),
+    ] {
+        assert!(said(text).contains(wanted), "{text:?}: {}", said(text));
+    }
     for first in ["NA", "1.O", "-.5e", "?", "0.5,NA"] {
         let columns = first.split(',').count();
-        let said = read(&format!("{first}\n{}\n", vec!["1"; columns].join(","))).unwrap_err();
-        assert!(said.contains("line 1") && said.contains("is not a number"), "{said}"); // a row, not a heading
+        let said = said(&format!("{first}\n{}\n", vec!["1"; columns].join(",")));
+        assert!(said.contains("line 1"), "{said}"); // a row, not a heading
     }
-    assert!(read("x\ninf\n").unwrap_err().contains("line 2: `inf` is not finite"));
+}
+
+#[test]
+fn columns_are_found_by_their_names() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.csv");
+    std::fs::write(&file, "house,size,price,size\nA,90,200,1\n").unwrap();
+    let sheet = Sheet::open(&file).unwrap();
+    assert_eq!(sheet.column("price").unwrap(), 2);
+    assert_eq!(sheet.numbers(&[2, 1]).unwrap(), [200.0, 90.0]); // the words of another column do not matter
+    let said = |name: &str| sheet.column(name).unwrap_err().to_string();
+    assert!(said("prise").contains("has no column `prise`; its columns are house, size, price, size"));
+    assert!(said("size").contains("two columns are called `size`"));
 }
 
 #[test]

@@ -74,6 +74,13 @@ impl Signature {
             DataConfig::Uci { name, .. } => {
                 Ok(Self::Regression { features: fidgp_data::uci::find(name)?.columns as i64 })
             }
+            DataConfig::Table(table) => match &table.features {
+                Some(features) => Ok(Self::Regression { features: features.len() as i64 }),
+                None => Err(LabError::config(
+                    "data.features",
+                    "is missing: the table is not read here, so name the columns that the network takes",
+                )),
+            },
             DataConfig::Images { name, .. } => match name.as_str() {
                 "cifar100" => Ok(images([3, 32, 32], 100)),
                 "cifar10" | "svhn" => Ok(images([3, 32, 32], 10)),

@@ -101,6 +101,30 @@ batch_size = 10
 optimiser = { kind = "sgd", learning_rate = 0.1 }
 "#;
 
+const TABLE: &str = r#"
+name = "g"
+method = "deterministic"
+[data]
+set = "table"
+path = "houses.csv"
+target = "price"
+features = ["size", 3]
+ignore = ["street"]
+test = "later.csv"
+[network]
+kind = "mlp"
+hidden = [4]
+activation = "tanh"
+batch_norm = true
+[likelihood]
+kind = "gaussian"
+noise = { kind = "fixed", sd = 0.1 }
+[train]
+epochs = 1
+batch_size = 10
+optimiser = { kind = "adam", learning_rate = 0.1 }
+"#;
+
 const BOUNDED: &str = r#"
 name = "d"
 method = "sngp"
@@ -205,7 +229,8 @@ fn is_in_guide(path: &str, key: &str) -> bool {
 
 #[test]
 fn every_key_is_in_the_guide() {
-    let tables = [REGRESSION, IMAGES, FOLDER, ARRAYS, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
+    let tables =
+        [REGRESSION, IMAGES, FOLDER, ARRAYS, TABLE, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let missing: std::collections::BTreeSet<_> = tables
         .flat_map(|table| keys(&table, ""))
@@ -218,7 +243,8 @@ fn every_key_is_in_the_guide() {
 /// The other way round: a dotted key that the guide has is one that a config has.
 #[test]
 fn the_guide_has_no_key_too_many() {
-    let tables = [REGRESSION, IMAGES, FOLDER, ARRAYS, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
+    let tables =
+        [REGRESSION, IMAGES, FOLDER, ARRAYS, TABLE, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
     let known: std::collections::BTreeSet<_> =
         tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();

@@ -64,7 +64,7 @@ fn predictor(method: &str) -> Predictor {
     let signature = Signature::Classification { image, classes: 10, statistics };
     let view = Some(View::of(&config.data, image));
     let model = Model::init(&config, &signature, Device::Cpu).unwrap();
-    Predictor { config, model, classes: fidgp_data::unnamed(10), view }
+    Predictor { config, model, classes: fidgp_data::unnamed(10), view, table: None }
 }
 
 /// What a head concludes from training data: three classes of features.
@@ -127,7 +127,7 @@ fn draws_of_a_segmentation_are_those_of_whole_pictures() {
         let config = parse(PIXELS, &[format!("method={method}").parse().unwrap()]).unwrap();
         let signature = Signature::expected(&config, None).unwrap();
         let model = Model::init(&config, &signature, Device::Cpu).unwrap();
-        let predictor = Predictor { config, model, classes: fidgp_data::unnamed(3), view: None };
+        let predictor = Predictor { config, model, classes: fidgp_data::unnamed(3), view: None, table: None };
         let seen = |pixels: &Tensor| observed(&predictor, pixels).draws.unwrap();
         let (total, mutual) = seen(&pixels());
         assert_eq!((total.size(), mutual.size()), (vec![12], vec![12]), "{method}");

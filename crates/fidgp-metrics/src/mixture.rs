@@ -72,10 +72,17 @@ impl<'a> MixtureForecast<'a> {
 
     /// Negative log density of the mixture `−(1/N) Σ ln (1/K) Σ_k N(y_n; μ_kn, σ_kn²)`, in nats, by log-sum-exp.
     pub fn nll(&self) -> f64 {
-        self.average(|n| {
-            let logs: Vec<f64> = self.components(n).map(|(m, v)| normal::log_density(self.target[n], m, v)).collect();
-            (self.draws as f64).ln() - log_sum_exp(&logs)
-        })
+        self.average(|n| self.nll_at(n))
+    }
+
+    /// The same of each target, `[N]`.
+    pub fn nll_of_each(&self) -> Vec<f64> {
+        (0..self.target.len()).map(|n| self.nll_at(n)).collect()
+    }
+
+    fn nll_at(&self, n: usize) -> f64 {
+        let logs: Vec<f64> = self.components(n).map(|(m, v)| normal::log_density(self.target[n], m, v)).collect();
+        (self.draws as f64).ln() - log_sum_exp(&logs)
     }
 
     /// Continuous ranked probability score, closed form (Grimit et al. 2006), in target units:

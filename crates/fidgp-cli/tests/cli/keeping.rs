@@ -28,10 +28,10 @@ fn a_run_does_not_go_on_with_other_images() {
     let mut bytes = fs::read(&batch).unwrap();
     bytes[100] ^= 1;
     fs::write(&batch, &bytes).unwrap();
-    place.fidgp(&resume).ends(2).says(&["other training images", "80 others", "--data"]);
+    place.fidgp(&resume).ends(2).says(&["other training examples", "80 others", "--data"]);
     bytes.truncate(bytes.len() / 2);
     fs::write(&batch, &bytes).unwrap();
-    place.fidgp(&resume).ends(2).says(&["other training images", ", were 80"]);
+    place.fidgp(&resume).ends(2).says(&["other training examples", ", were 80"]);
     train(&place, &["--force"]).ends(0);
 }
 

@@ -17,6 +17,7 @@ mod misuse;
 mod ood;
 mod resume;
 mod segmentation;
+mod tables;
 mod training;
 mod wrap;
 

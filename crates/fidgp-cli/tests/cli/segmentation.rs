@@ -156,7 +156,7 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     let resume = ["train", "--resume", "run", "--device", "cpu", "--data", "data"];
     place.fidgp(&resume).ends(0);
     write_pair(&place, "train", 77);
-    place.fidgp(&resume).ends(2).says(&["other training images"]);
+    place.fidgp(&resume).ends(2).says(&["other training examples"]);
 }
 
 #[test]

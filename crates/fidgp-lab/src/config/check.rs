@@ -78,6 +78,9 @@ impl RunConfig {
         if let DataConfig::Uci { name, .. } = &self.data {
             fidgp_data::uci::find(name).map_err(|error| LabError::config("data.name", format!("is wrong: {error}")))?;
         }
+        if let DataConfig::Table(table) = &self.data {
+            table.check()?;
+        }
         if let DataConfig::Arrays(arrays) = &self.data {
             arrays.check()?;
         }

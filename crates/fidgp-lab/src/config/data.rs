@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fidgp_data::{ChannelStatistics, catalogue};
 use serde::{Deserialize, Serialize};
 
-use super::{ArraysConfig, SegmentationConfig};
+use super::{ArraysConfig, SegmentationConfig, TableConfig};
 use crate::error::{LabError, Result};
 use crate::source::Augment;
 
@@ -31,6 +31,8 @@ pub enum DataConfig {
         #[serde(default)]
         validation_fraction: f64,
     },
+    /// A table of numbers of one's own, with a number to predict.
+    Table(TableConfig),
     /// A labelled image set that fits into memory, from the data root.
     Images {
         /// cifar10, cifar100, svhn, mnist, fashion-mnist or notmnist.
@@ -117,16 +119,17 @@ impl DataConfig {
             Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
             Self::Uci { name, .. } => format!("uci/{name}"),
             Self::Images { name, .. } => name.clone(),
-            Self::Arrays(_) | Self::Folder(_) | Self::Segmentation(_) => {
+            Self::Table(_) | Self::Arrays(_) | Self::Folder(_) | Self::Segmentation(_) => {
                 let name = self.path().and_then(Path::file_name).unwrap_or_default();
                 name.to_string_lossy().into_owned()
             }
         }
     }
 
-    /// The folder of one's own data.
+    /// The folder, or the file, of one's own data.
     pub fn path(&self) -> Option<&Path> {
         match self {
+            Self::Table(table) => Some(&table.path),
             Self::Arrays(arrays) => Some(&arrays.path),
             Self::Folder(folder) => Some(&folder.path),
             Self::Segmentation(pairs) => Some(&pairs.path),
@@ -156,6 +159,7 @@ impl DataConfig {
     /// The same with what is left open here taken from another.
     pub(super) fn filled_from(&self, other: &Self) -> Self {
         match (self, other) {
+            (Self::Table(own), Self::Table(other)) => Self::Table(own.filled_from(other)),
             (Self::Arrays(own), Self::Arrays(other)) => Self::Arrays(own.filled_from(other)),
             _ => self.clone(),
         }
@@ -168,6 +172,7 @@ impl DataConfig {
             Self::Uci { validation_fraction, .. } | Self::Images { validation_fraction, .. } => {
                 Some(*validation_fraction)
             }
+            Self::Table(table) => Some(table.validation_fraction),
             Self::Arrays(arrays) => Some(arrays.validation_fraction),
             Self::Folder(folder) => Some(folder.validation_fraction),
             Self::Segmentation(pairs) => Some(pairs.validation_fraction),

@@ -8,6 +8,7 @@ mod inducing;
 mod method;
 mod read;
 mod segmentation;
+mod table;
 
 pub use arrays::ArraysConfig;
 pub use baseline::BaselineConfig;
@@ -16,6 +17,7 @@ pub use inducing::InducingPlan;
 pub use method::Method;
 pub use read::{Override, parse, read};
 pub use segmentation::{Layout, PairSets, SegmentationConfig};
+pub use table::{Column, TableConfig, TableParts};
 
 use fidgp::objective::{KlSchedule, NoiseConfig};
 use fidgp_zoo::baseline::slot::BaselineSlot;

@@ -8,6 +8,6 @@ mod tally;
 
 pub use classification::{BINS, Evaluation, classify};
 pub use members::{classify as classify_members, regress as regress_members};
-pub use regression::{Forecast, forecast, metrics, notes};
+pub use regression::{Forecast, examples, figure, forecast, metrics, notes};
 pub use segmentation::{EachSegmented, PixelEvaluation, pixels, segment_set};
 pub use tally::{BOUNDARY_REACH, RISK_BINS, Tally};

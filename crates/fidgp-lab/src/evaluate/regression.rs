@@ -8,7 +8,7 @@ use tch::{Kind, Tensor};
 use super::members::regress;
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, Model};
-use crate::record::{MetricNotes, Metrics};
+use crate::record::{Examples, Forecasts, MetricNotes, Metrics};
 use crate::source::TableSource;
 
 /// The level of the reported interval.
@@ -89,4 +89,40 @@ pub fn metrics(forecast: &Forecast, targets: &[f64]) -> Result<Metrics> {
         ("reg/EpistemicSD", average(&epistemic)),
     ];
     Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())
+}
+
+/// What each target contributes to the metrics that are means over them.
+///
+/// # Errors
+/// When a value is not finite.
+pub fn examples(forecast: &Forecast, targets: &[f64]) -> Result<Examples> {
+    let (mean, ..) = forecast.split()?;
+    let errors = mean.iter().zip(targets).map(|(mean, target)| (mean - target).abs()).collect();
+    let nll = MixtureForecast::new(&forecast.means, Noise::PerDraw(&forecast.noise), targets)?.nll_of_each();
+    Ok(Examples([(names::REG_NLL.to_owned(), nll), (names::REG_MAE.to_owned(), errors)].into()))
+}
+
+/// Rows of a figure: enough to see, few enough for a file.
+const ROWS_SHOWN: usize = 500;
+/// Steps of the levels whose coverage is drawn.
+const LEVELS: usize = 20;
+
+/// Predictions beside the true targets.
+///
+/// # Errors
+/// When a value is not finite.
+pub fn figure(forecast: &Forecast, targets: &[f64]) -> Result<Forecasts> {
+    let (mean, epistemic_sd, noise_sd) = forecast.split()?;
+    let mixture = MixtureForecast::new(&forecast.means, Noise::PerDraw(&forecast.noise), targets)?;
+    let level = |step: usize| step as f64 / LEVELS as f64;
+    let covered = |step| Ok([level(step), mixture.coverage(level(step))?]);
+    let first = |values: &[f64]| values[..values.len().min(ROWS_SHOWN)].to_vec();
+    Ok(Forecasts {
+        rows: targets.len(),
+        observed: first(targets),
+        mean: first(&mean),
+        epistemic_sd: first(&epistemic_sd),
+        noise_sd: first(&noise_sd),
+        coverage: (1..LEVELS).map(covered).collect::<Result<_>>()?,
+    })
 }

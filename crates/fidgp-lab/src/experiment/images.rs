@@ -22,7 +22,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let sets = Sets::read(config, &setting.data_root)?;
     if setting.resume {
         super::same_classes(&setting.run, sets.train.classes())?;
-        super::same_images(&setting.run, &sets.train.trained_on())?;
+        super::same_examples(&setting.run, &sets.train.trained_on())?;
     }
     if sets.validation.is_none() && config.train.select == Select::Best {
         let (fraction, images) = (config.data.validation_fraction().unwrap_or(0.0), sets.train.rows());
@@ -46,7 +46,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     let _lock = super::open_folder(config, setting, &model, train.observations())?;
     super::write_classes(&setting.run, sets.train.classes())?;
     if !setting.resume {
-        super::keep_images(&setting.run, &sets.train.trained_on())?;
+        super::keep_examples(&setting.run, &sets.train.trained_on())?;
     }
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };

@@ -2,6 +2,7 @@
 
 mod images;
 mod members;
+mod meter;
 pub(crate) mod norms;
 mod paper;
 mod run_folder;
@@ -10,12 +11,16 @@ mod sets;
 mod settle;
 mod start;
 mod synthetic;
+pub(crate) mod table;
 mod uci;
 mod wrap;
 
+pub(crate) use meter::Meter;
 pub use run_folder::COMMAND_FILE;
 pub(crate) use run_folder::forget_measurements;
-use run_folder::{TrainedOn, from_the_beginning, keep_command, keep_images, open_folder, refuse_to_mix, same_images};
+use run_folder::{
+    TrainedOn, from_the_beginning, keep_command, keep_examples, open_folder, refuse_to_mix, same_examples,
+};
 pub(crate) use sets::{Sets, Use};
 pub use wrap::{Stage, WrapReport, wrap};
 
@@ -85,6 +90,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
     let results = match &config.data {
         DataConfig::Synthetic1d { .. } => synthetic::run(config, setting, watch)?,
         DataConfig::Uci { .. } => Some(uci::run(config, setting, watch)?),
+        DataConfig::Table(table) => table::run(config, table, setting, watch)?,
         DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => {
             images::run(config, setting, watch)?
         }
@@ -103,6 +109,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
 pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results> {
     match &predictor.config.data {
         DataConfig::Synthetic1d { .. } => synthetic::evaluate(predictor, setting),
+        DataConfig::Table(table) => table::evaluate(predictor, table, setting),
         DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => {
             images::evaluate(predictor, setting)
         }

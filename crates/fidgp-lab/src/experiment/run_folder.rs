@@ -7,7 +7,7 @@ use std::path::Path;
 use fidgp::objective::DatasetSize;
 use serde::{Deserialize, Serialize};
 
-use super::{CLASSES_FILE, CONFIG_FILE, Setting, norms};
+use super::{CLASSES_FILE, CONFIG_FILE, Setting, norms, table};
 use crate::calibrate::TEMPERATURE_FILE;
 use crate::compare::{OOD_FOLDER, TEMPERED_FILE};
 use crate::config::{self, DataConfig, Method, RunConfig};
@@ -22,7 +22,7 @@ use crate::train::{Optimiser, checkpoint};
 /// The file with the command that began a run.
 pub const COMMAND_FILE: &str = "command.txt";
 
-/// The file that says which images a run is trained on.
+/// The file that says which examples a run is trained on.
 const TRAINED_ON_FILE: &str = "trained-on.json";
 
 /// The file that a process holds locked while it trains in a folder. It stays; its lock goes with the process.
@@ -127,18 +127,19 @@ pub fn keep_command(run: &Path, command: &str) -> Result<()> {
     Ok(write_atomically(&run.join(COMMAND_FILE), format!("{command}\n").as_bytes())?)
 }
 
-/// The training images of a run, as its folder remembers them.
+/// The training examples of a run, as its folder remembers them.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainedOn {
     /// How many.
-    pub images: usize,
-    /// Of their pixels and labels, or of their files' places where they are not held in memory.
+    #[serde(alias = "images")]
+    pub examples: usize,
+    /// Of their numbers, or of their files' places where they are not held in memory.
     pub sha256: String,
 }
 
-/// Refuses to go on with a run on other training images: the KL would have another weight, and images that were held out for
-/// validation might be trained on. A folder from before they were remembered does not say.
-pub fn same_images(run: &Path, now: &TrainedOn) -> Result<()> {
+/// Refuses to go on with a run on other training examples: the KL would have another weight, and examples that were held out
+/// for validation might be trained on. A folder from before they were remembered does not say.
+pub fn same_examples(run: &Path, now: &TrainedOn) -> Result<()> {
     let path = run.join(TRAINED_ON_FILE);
     if !path.exists() {
         return Ok(());
@@ -147,18 +148,18 @@ pub fn same_images(run: &Path, now: &TrainedOn) -> Result<()> {
     if before == *now {
         return Ok(());
     }
-    let count = if before.images == now.images {
-        format!("{} others", now.images)
+    let count = if before.examples == now.examples {
+        format!("{} others", now.examples)
     } else {
-        format!("{}, were {}", now.images, before.images)
+        format!("{}, were {}", now.examples, before.examples)
     };
-    let why = format!("has other training images than the run began with ({count}); go on with --data at those");
+    let why = format!("has other training examples than the run began with ({count}); go on with --data at those");
     Err(LabError::config("data", why))
 }
 
-/// Remembers the training images of a run.
-pub fn keep_images(run: &Path, images: &TrainedOn) -> Result<()> {
-    json::write(&run.join(TRAINED_ON_FILE), images)
+/// Remembers the training examples of a run.
+pub fn keep_examples(run: &Path, examples: &TrainedOn) -> Result<()> {
+    json::write(&run.join(TRAINED_ON_FILE), examples)
 }
 
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
@@ -190,7 +191,15 @@ fn clear(run: &Path) -> Result<()> {
     forget_measurements(run)?;
     let drawn = report::Run::read(run).map_or_else(|_| Vec::new(), |earlier| report::files(&earlier, run));
     let record = [RESULTS_FILE, EPOCHS_FILE, EXAMPLES_FILE, report::REPORT_FILE];
-    let rest = [CONFIG_FILE, COMMAND_FILE, CLASSES_FILE, TRAINED_ON_FILE, TEMPERATURE_FILE, norms::NORMS_FILE];
+    let rest = [
+        CONFIG_FILE,
+        COMMAND_FILE,
+        CLASSES_FILE,
+        TRAINED_ON_FILE,
+        TEMPERATURE_FILE,
+        norms::NORMS_FILE,
+        table::VIEW_FILE,
+    ];
     let files = record.into_iter().chain(rest).map(|file| run.join(file));
     drawn.into_iter().chain(files).try_for_each(|file| gone(&file, std::fs::remove_file(&file)))?;
     let folders = ["checkpoint", "splits", MEMBERS, crate::maps::MAPS_FOLDER].map(|folder| run.join(folder));

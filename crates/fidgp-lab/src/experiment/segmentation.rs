@@ -32,10 +32,10 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Option<Results>> {
     let sets = pairs.open(&setting.data_root)?;
-    let images = TrainedOn { images: sets.train.rows(), sha256: sets.train.fingerprint() };
+    let images = TrainedOn { examples: sets.train.rows(), sha256: sets.train.fingerprint() };
     if setting.resume {
         super::same_classes(&setting.run, &sets.train.class_names)?;
-        super::same_images(&setting.run, &images)?;
+        super::same_examples(&setting.run, &images)?;
     }
     let signature = Signature::of_pairs(config, pairs);
     let model = Model::init(config, &signature, setting.device)?;
@@ -47,7 +47,7 @@ pub fn run(
     let _lock = super::open_folder(config, setting, &model, train.observations())?;
     super::write_classes(&setting.run, &sets.train.class_names)?;
     if !setting.resume {
-        super::keep_images(&setting.run, &images)?;
+        super::keep_examples(&setting.run, &images)?;
     }
     let validate = |model: &Model| -> Result<f64> {
         let Some(set) = &validation else { return Ok(f64::INFINITY) };

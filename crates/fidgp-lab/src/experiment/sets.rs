@@ -59,7 +59,7 @@ impl Set {
             Self::Memory(images) => images.fingerprint(),
             Self::Folder(folder) => folder.fingerprint(),
         };
-        TrainedOn { images: self.rows(), sha256 }
+        TrainedOn { examples: self.rows(), sha256 }
     }
 
     fn labels(&self) -> &[u32] {

@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use fidgp::Key;
 use fidgp_data::{Table, synthetic};
 use fidgp_metrics::rmse;
-use tch::Device;
 
 use super::members::{Place, Training};
+use super::meter::Meter;
 use super::settle::{prepare, settle};
 use super::{Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
@@ -36,8 +35,8 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         prepare(config, &model, &source)?;
     }
     let _lock = super::open_folder(config, setting, &model, source.observations())?;
-    let validate =
-        |model: &Model| nll(model, &data.validation, config, config.predict.validation_draws, setting.device);
+    let meter = Meter { config, scale: None, device: setting.device };
+    let validate = |model: &Model| meter.validation_nll(model, &data.validation);
     let training = Training {
         config,
         model: &model,
@@ -71,7 +70,8 @@ fn draw(config: &RunConfig) -> Result<synthetic::Synthetic> {
 fn assess(config: &RunConfig, setting: &Setting, model: &Model, data: &synthetic::Synthetic) -> Result<Results> {
     let mut results = blank_results(config, setting, model)?;
     let started = Instant::now();
-    let predict = |table: &Table| forecast(model, table, config, config.predict.draws, setting.device);
+    let meter = Meter { config, scale: None, device: setting.device };
+    let predict = |table: &Table| meter.forecast(model, table, config.predict.draws);
     results.metrics = evaluate::metrics(&predict(&data.test)?, data.test.targets())?;
     results.metric_notes = evaluate::notes();
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
@@ -80,22 +80,6 @@ fn assess(config: &RunConfig, setting: &Setting, model: &Model, data: &synthetic
     results.metrics.extend(shape_metrics(&figure.grid)?);
     results.figures = vec![Figure::Regression1d(figure)];
     Ok(results)
-}
-
-fn forecast(
-    model: &Model,
-    table: &Table,
-    config: &RunConfig,
-    draws: u64,
-    device: Device,
-) -> Result<evaluate::Forecast> {
-    let key = Key::new(config.seed).fold("predict");
-    evaluate::forecast(model, &TableSource::new(table, device)?, None, (draws, config.predict.batch_size), key)
-}
-
-fn nll(model: &Model, table: &Table, config: &RunConfig, draws: u64, device: Device) -> Result<f64> {
-    let metrics = evaluate::metrics(&forecast(model, table, config, draws, device)?, table.targets())?;
-    Ok(metrics.get(fidgp_metrics::names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
 }
 
 fn figure(

@@ -11,6 +11,7 @@ use fidgp_metrics::names;
 use rayon::prelude::*;
 
 use super::members::{Place, Training};
+use super::meter::Meter;
 use super::settle::{prepare, settle};
 use super::{Setting, blank_results};
 use crate::config::{DataConfig, RunConfig};
@@ -133,17 +134,8 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
     let signature = Signature::Regression { features: train.columns() as i64 };
     let model = Model::init(&config, &signature, setting.device)?;
     let source = TableSource::new(&scale.transform(&train)?, setting.device)?;
-    let measure = |model: &Model, rows: &[usize], draws: u64| -> Result<Metrics> {
-        let table = uci.table().select(rows)?;
-        let source = TableSource::new(&scale.transform(&table)?, setting.device)?;
-        let key = Key::new(seed).fold("predict");
-        let forecast = evaluate::forecast(model, &source, Some(&scale), (draws, config.predict.batch_size), key)?;
-        evaluate::metrics(&forecast, table.targets())
-    };
-    let validate = |model: &Model| -> Result<f64> {
-        let metrics = measure(model, &parts.validation, config.predict.validation_draws)?;
-        Ok(metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::INFINITY))
-    };
+    let meter = Meter { config: &config, scale: Some(&scale), device: setting.device };
+    let validate = |model: &Model| meter.validation_nll(model, &uci.table().select(&parts.validation)?);
     prepare(&config, &model, &source)?;
     let training = Training {
         config: &config,
@@ -156,9 +148,10 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
     };
     let outcome = training.run(&Place::default(), &mut ())?; // splits run side by side: their epochs are not shown
     settle(&config, &model, &source, None)?;
-    let mut metrics = measure(&model, &parts.test, config.predict.draws)?;
+    let measure = |rows: &[usize]| meter.metrics(&model, &uci.table().select(rows)?, config.predict.draws);
+    let mut metrics = measure(&parts.test)?;
     if !parts.validation.is_empty() {
-        let validation = measure(&model, &parts.validation, config.predict.draws)?;
+        let validation = measure(&parts.validation)?;
         metrics.extend(validation.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
     }
     let row = SplitMetrics { split, metrics, train_seconds: outcome.map(|outcome| outcome.seconds) };

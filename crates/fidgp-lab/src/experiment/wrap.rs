@@ -106,7 +106,7 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool, say: &mut dyn FnM
         let _lock = super::open_folder(config, setting, &model, train.as_ref().map_or(test.rows(), Set::rows))?;
         super::write_classes(&setting.run, test.classes())?;
         if let Ok(set) = &train {
-            super::keep_images(&setting.run, &set.trained_on())?;
+            super::keep_examples(&setting.run, &set.trained_on())?;
         }
         if let Some(command) = &setting.command {
             super::keep_command(&setting.run, &format!("{command} && {}", setting.go_on))?;

@@ -128,6 +128,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
     if config.id2label.keys().copied().ne(0..classes.len()) {
         return Err(broken("`id2label` does not number the classes from 0 without gaps".to_owned()));
     }
+    let mut table = None;
     let (signature, view) = match json::read(&folder.join(PREPROCESSOR_FILE))? {
         Preprocessor::Images(images) => {
             let [mean, sd] = [&images.image_mean, &images.image_std].map(Clone::clone);
@@ -143,6 +144,12 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
             let statistics = pictures.statistics()?;
             (Signature::Segmentation { crop: pairs.crop, classes: classes.len() as i64, statistics }, None)
         }
+        Preprocessor::Columns(columns) => {
+            columns.check().map_err(|why| LabError::File { path: folder.join(PREPROCESSOR_FILE), why })?;
+            let signature = Signature::Regression { features: columns.features.len() as i64 };
+            table = Some(columns);
+            (signature, None)
+        }
         Preprocessor::Table { features } => (Signature::Regression { features }, None),
     };
     let mut model = Model::init(&config.run, &signature, device)?;
@@ -155,7 +162,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
     if let Some(temperature) = config.temperature {
         model.temper(temperature).map_err(|error| broken(format!("`temperature`: {error}")))?;
     }
-    Ok(Predictor { config: config.run, model, classes, view })
+    Ok(Predictor { config: config.run, model, classes, view, table })
 }
 
 /// Numbers of a buffer.

@@ -7,7 +7,7 @@ use super::numbers;
 use crate::error::{LabError, Result};
 use crate::model::Signature;
 use crate::predict::Predictor;
-use crate::source::View;
+use crate::source::{TableView, View};
 
 /// The content of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,7 +17,9 @@ pub enum Preprocessor {
     Images(ImageProcessor),
     /// For pictures of any size, as segmentations take them.
     Pictures(PictureProcessor),
-    /// For tables.
+    /// For tables of one's own.
+    Columns(TableView),
+    /// For points that are taken as they are.
     Table {
         /// Columns.
         features: i64,
@@ -115,6 +117,9 @@ impl ImageProcessor {
 
 /// The file of a model.
 pub fn of(predictor: &Predictor) -> Result<Preprocessor> {
+    if let Some(table) = &predictor.table {
+        return Ok(Preprocessor::Columns(table.clone()));
+    }
     if let (true, Some(normalisation)) = (predictor.segments(), &predictor.model.normalisation) {
         let (mean, sd) = normalisation.statistics();
         return Ok(Preprocessor::Pictures(PictureProcessor {

@@ -19,11 +19,11 @@ use tch::Device;
 
 use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::experiment::{CONFIG_FILE, read_classes, restore, restore_as_trained};
+use crate::experiment::{CONFIG_FILE, read_classes, restore, restore_as_trained, table};
 use crate::model::{Model, Signature};
 use crate::model_folder::{self, MODEL_CONFIG_FILE};
 use crate::record::RESULTS_FILE;
-use crate::source::View;
+use crate::source::{TableView, View};
 
 /// What to do about a network whose outputs are no numbers although its weights are.
 const NOT_FINITE: &str = "its weights are so large that sums overflow: train it with a lower learning rate";
@@ -39,6 +39,8 @@ pub struct Predictor {
     pub classes: Vec<String>,
     /// How pictures become its inputs; none for a regression, and for a segmentation, which takes them as they are.
     pub view: Option<View>,
+    /// How rows of a table become its inputs; none for pictures, and for the curve, which takes its points as they are.
+    pub table: Option<TableView>,
 }
 
 impl Predictor {
@@ -97,8 +99,10 @@ impl Predictor {
                 (known.unwrap_or_else(|| unnamed(classes as usize)), Some(View::of(&config.data, image)))
             }
         };
+        let own_table = matches!(config.data, DataConfig::Table(_));
+        let table = own_table.then(|| table::read_view(run)).transpose()?;
         let model = Model::init(&config, &signature, device)?;
-        Ok(Self { config, model, classes, view })
+        Ok(Self { config, model, classes, view, table })
     }
 
     /// The draws of a prediction; the same ones as in an evaluation of the run.

@@ -9,6 +9,8 @@ use super::nullable::numbers;
 pub enum Figure {
     /// A curve with its uncertainty.
     Regression1d(Regression1d),
+    /// Predicted numbers beside the true ones.
+    Forecasts(Forecasts),
     /// Confidence against truth.
     Classification(Classification),
     /// Class by class, at boundaries and inside objects.
@@ -62,6 +64,28 @@ pub struct Points {
     /// Targets.
     #[serde(deserialize_with = "numbers")]
     pub y: Vec<f64>,
+}
+
+/// Predictions of test rows, and how often central intervals hold what they should. Lists of rows have one length; they are the
+/// first where there are many.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Forecasts {
+    /// All test rows.
+    pub rows: usize,
+    /// True targets.
+    #[serde(deserialize_with = "numbers")]
+    pub observed: Vec<f64>,
+    /// Means of the predictions.
+    #[serde(deserialize_with = "numbers")]
+    pub mean: Vec<f64>,
+    /// Standard deviations of the mean over weight draws.
+    #[serde(deserialize_with = "numbers")]
+    pub epistemic_sd: Vec<f64>,
+    /// Standard deviations of the noise as the model sees it.
+    #[serde(deserialize_with = "numbers")]
+    pub noise_sd: Vec<f64>,
+    /// Levels of central intervals, `[level, part of all test rows inside]`.
+    pub coverage: Vec<[f64; 2]>,
 }
 
 /// Confidence against truth, in three tables.

@@ -34,7 +34,7 @@ pub use epochs::{EpochRecord, EpochWriter, read_epochs};
 pub use error::{RecordError, Result};
 pub use examples::{EXAMPLES_FILE, Examples};
 pub(crate) use figures::thinned;
-pub use figures::{Classification, ConfidenceHistogram, Figure, Grid, Points, Regression1d};
+pub use figures::{Classification, ConfidenceHistogram, Figure, Forecasts, Grid, Points, Regression1d};
 pub use hardware::Hardware;
 pub use ood::{Chosen, Group, OOD_SCHEMA, OodDocument, OodMetrics, OodScoreRecord, OodSetRecord};
 pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};

@@ -12,6 +12,8 @@ pub mod chart;
 pub mod classification;
 /// A finished picture, for the page or for a file.
 pub mod figure;
+/// Figures of a table: predicted against true numbers, coverage.
+pub mod forecasts;
 /// Numbers as text.
 pub mod format;
 /// The page of an out-of-distribution benchmark.

@@ -7,6 +7,7 @@ use crate::record::{self, MetricNotes, Results};
 use super::{
     classification, columns, comparison,
     figure::Drawing,
+    forecasts,
     html::{self, folded, section, tag, tags},
     naming::{by_data, headings, slug},
     regression, segmentation,
@@ -98,6 +99,7 @@ impl Parts {
                     record::Figure::Regression1d(data) => {
                         vec![regression::figure(&format!("{id}-regression"), data, ratio)]
                     }
+                    record::Figure::Forecasts(data) => forecasts::figures(&id, data),
                     record::Figure::Classification(data) => classification::figures(&id, data),
                     record::Figure::Segmentation(data) => classification::figures(&id, &data.pixels),
                 }

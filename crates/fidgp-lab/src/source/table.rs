@@ -1,11 +1,55 @@
 //! Tables on the device.
 
+use std::path::Path;
+
 use fidgp::Key;
-use fidgp_data::Table;
+use fidgp_data::{Sheet, Standardiser, Table};
+use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
 use super::Source;
 use crate::error::{LabError, Result};
+
+/// How rows of a table become a network's inputs, and its outputs numbers in the target's unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableView {
+    /// The columns that the network takes, in order.
+    pub features: Vec<String>,
+    /// The column that it predicts.
+    pub target: String,
+    /// What both are standardised with.
+    pub scale: Standardiser,
+}
+
+impl TableView {
+    /// Whether the numbers fit each other; else why not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Standardiser { feature_mean, feature_sd, target_mean, target_sd } = &self.scale;
+        let columns = self.features.len();
+        if columns == 0 || feature_mean.len() != columns || feature_sd.len() != columns {
+            let (means, deviations) = (feature_mean.len(), feature_sd.len());
+            return Err(format!("has {columns} features, {means} means and {deviations} deviations of them"));
+        }
+        let means = feature_mean.iter().chain([target_mean]).all(|mean| mean.is_finite());
+        let deviations = feature_sd.iter().chain([target_sd]).all(|sd| *sd > 0.0 && sd.is_finite());
+        if means && deviations { Ok(()) } else { Err("has a mean or a deviation that cannot be".to_owned()) }
+    }
+
+    /// The features of a file's rows: by their names where it has a heading, else in order.
+    ///
+    /// # Errors
+    /// When the file is broken or lacks a column.
+    pub fn rows(&self, file: &Path) -> Result<Vec<f64>> {
+        let sheet = Sheet::open(file)?;
+        let columns: Vec<usize> = if sheet.is_headed() || sheet.names().len() != self.features.len() {
+            self.features.iter().map(|name| sheet.column(name)).collect::<Result<_, _>>()?
+        } else {
+            (0..self.features.len()).collect()
+        };
+        Ok(sheet.numbers(&columns)?)
+    }
+}
 
 /// A table on the device.
 #[derive(Debug)]
