@@ -62,7 +62,8 @@ impl Sheet {
     }
 
     fn of_text(file: &Path) -> Result<Self> {
-        let content = text::read(file)?.trim_start_matches('\u{feff}').to_owned();
+        let content = text::read(file)?;
+        let content = content.trim_start_matches('\u{feff}').trim_start_matches('#').to_owned(); // NumPy's headings have one
         let first = content.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let body = Body::Text { separator: separator(first), content };
         let mut sheet = Self { file: file.to_owned(), names: Vec::new(), headed: false, body };
@@ -71,14 +72,7 @@ impl Sheet {
             None => return Err(sheet.holds_nothing()),
         };
         sheet.headed = !cells.iter().any(|cell| is_meant_as_number(cell));
-        sheet.names = if sheet.headed {
-            let bare = |(place, name): (usize, &String)| {
-                if place == 0 { name.trim_start_matches(['#', ' ']) } else { name }.to_owned()
-            };
-            cells.iter().enumerate().map(bare).collect()
-        } else {
-            numbered(cells.len())
-        };
+        sheet.names = if sheet.headed { cells } else { numbered(cells.len()) };
         Ok(sheet)
     }
 
