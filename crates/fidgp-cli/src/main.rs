@@ -1,5 +1,13 @@
 //! `fidgp`: the command line of the FiD-GP toolkit.
 
+/// Writes a line to standard error. Who cannot be told (a full disk, a reader that has gone) is no reason to end a training.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 mod args;
 mod commands;
 mod progress;
@@ -16,6 +24,7 @@ fn main() -> ExitCode {
     let cuda = fidgp_lab::device::prepare();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .log_internal_errors(false) // it would panic where standard error cannot be written
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .without_time()
@@ -44,7 +53,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            tell!("error: {error}");
             ExitCode::from(if error.is_misuse() { 2 } else { 1 })
         }
     }

@@ -27,7 +27,7 @@ impl Shown {
         self.bar.set_prefix(what.to_owned());
         self.bar.set_message(message.to_owned());
         if let Some(line) = self.line(what, message) {
-            eprintln!("{line}");
+            tell!("{line}");
         }
     }
 

@@ -98,6 +98,11 @@ int fidgp_wait(Stream waiting, Stream awaited, char *message, std::size_t size) 
   });
 }
 
+// What is made without naming a device, events among it, is made on this one from now on, in this thread.
+int fidgp_use_device(int device, char *message, std::size_t size) {
+  return guarded(message, size, [&] { cuda(find<int(int)>("cudaSetDevice")(device), "choosing the device"); });
+}
+
 int fidgp_memory_in_use(std::size_t *bytes, char *message, std::size_t size) {
   return guarded(message, size, [&] {
     std::size_t free = 0, total = 0;

@@ -27,6 +27,7 @@ unsafe extern "C" {
     fn fidgp_side_stream(device: i8, stream: *mut RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_set_stream(stream: RawStream, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_wait(waiting: RawStream, awaited: RawStream, message: *mut c_char, size: usize) -> c_int;
+    fn fidgp_use_device(device: c_int, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_memory_in_use(bytes: *mut usize, message: *mut c_char, size: usize) -> c_int;
     fn fidgp_empty_cache(message: *mut c_char, size: usize) -> c_int;
     fn fidgp_exact_convolutions(message: *mut c_char, size: usize) -> c_int;
@@ -56,7 +57,7 @@ mod linux {
     use super::{
         fidgp_current_stream, fidgp_empty_cache, fidgp_memory_in_use, fidgp_set_stream, fidgp_side_stream, fidgp_wait,
     };
-    use super::{fidgp_exact_convolutions, fidgp_repeatable_convolutions};
+    use super::{fidgp_exact_convolutions, fidgp_repeatable_convolutions, fidgp_use_device};
     use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
 
     /// Calls a function of the C face and takes its message when it fails.
@@ -161,6 +162,16 @@ mod linux {
         guarded(|message, size| unsafe { fidgp_exact_convolutions(message, size) })
     }
 
+    /// Makes a device the one of this thread: what does not name one, events of streams among it, belongs to it.
+    ///
+    /// # Errors
+    /// When there is no such device.
+    pub fn use_device(device: usize) -> Result<(), GraphError> {
+        let device = c_int::try_from(device).map_err(|_| GraphError(format!("there is no device {device}")))?;
+        // SAFETY: a setting of CUDA's for this thread is changed.
+        guarded(|message, size| unsafe { fidgp_use_device(device, message, size) })
+    }
+
     /// Makes convolutions add in the same order every time; without it gradients differ in their last digits from run to run.
     ///
     /// # Errors
@@ -234,6 +245,11 @@ mod elsewhere {
     }
 
     /// Fails: there is no CUDA here.
+    pub fn use_device(_device: usize) -> Result<(), GraphError> {
+        Err(GraphError(NO_CUDA.to_owned()))
+    }
+
+    /// Fails: there is no CUDA here.
     pub fn repeatable_convolutions() -> Result<(), GraphError> {
         Err(GraphError(NO_CUDA.to_owned()))
     }
@@ -273,9 +289,9 @@ mod elsewhere {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions};
+pub use elsewhere::{empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions, use_device};
 #[cfg(target_os = "linux")]
-pub use linux::{empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions};
+pub use linux::{empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions, use_device};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 pub use graph::{
-    Graph, GraphError, SideStream, empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions,
+    Graph, GraphError, SideStream, empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions, use_device,
 };
 pub use machine::{driver_version, linked_libtorch};
 #[cfg(target_os = "linux")]

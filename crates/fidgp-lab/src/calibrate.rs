@@ -11,7 +11,7 @@ use tch::{Device, Kind, Tensor};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
-use crate::experiment::{Sets, Use, norms, restore_as_trained};
+use crate::experiment::{Sets, Use, norms, restore_as_trained, same_classes, same_examples};
 use crate::json;
 use crate::model::Model;
 use crate::source::ImageSet;
@@ -60,6 +60,8 @@ pub fn fit(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
     config.check()?;
     check(config)?;
     let sets = Sets::read(config, data)?;
+    same_classes(run, sets.train.classes())?;
+    same_examples(run, &sets.train.trained_on())?; // else some of them may have been trained on
     let Some(validation) = &sets.validation else { return Err(no_validation()) };
     let mut model = Model::init(config, &sets.train.signature(config)?, device)?;
     let step = restore_as_trained(config, run, &mut model)?;

@@ -40,6 +40,11 @@ pub fn choose(name: &str) -> Result<Device> {
     }
     let cuda = |index: i64| {
         if index < devices {
+            if index > 0 {
+                let failed =
+                    |error: fidgp_cuda::GraphError| LabError::config(format!("--device cuda:{index}"), error.0);
+                fidgp_cuda::use_device(index as usize).map_err(failed)?;
+            }
             Ok(Device::Cuda(index as usize))
         } else {
             let why = format!(

@@ -9,9 +9,9 @@ pub use fidgp_zoo::Explained;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::temperature::Tempered;
 pub use fidgp_zoo::cost::Counting;
-use fidgp_zoo::cost::{Cost, LayerCost};
+use fidgp_zoo::cost::{Cost, LayerCost, stage_of};
+use fidgp_zoo::fcn;
 use fidgp_zoo::{FcnConfig, HrnetConfig, LayerGeometry, LayerKind, MlpConfig, ResnetCifarConfig, ResnetConfig};
-use fidgp_zoo::{fcn, hrnet};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Kind, Tensor};
 
@@ -319,13 +319,15 @@ impl Model {
 fn check_numbers(config: &RunConfig, geometry: &[LayerGeometry]) -> Result<()> {
     const MOST: i64 = 1 << 32;
     let cost = fidgp_zoo::cost::cost(geometry, &config.layer_plan(), Counting::Ours)?;
-    let heaviest = cost.layers.iter().max_by_key(|layer| layer.parameters);
-    let numbers = cost.parameters.saturating_mul(config.copies());
+    let numbers_of = |layer: &LayerCost| layer.parameters + layer.state;
+    let heaviest = cost.layers.iter().max_by_key(|layer| numbers_of(layer));
+    let numbers = (cost.parameters + cost.state).saturating_mul(config.copies());
     match heaviest.filter(|_| numbers > MOST) {
         Some(layer) => {
             let why = format!(
-                "has {numbers} parameters, {} of them of a layer called `{}`: more than memory holds",
-                layer.parameters, layer.name
+                "has {numbers} numbers to store, {} of them of a layer called `{}`: more than memory holds",
+                numbers_of(layer),
+                layer.name
             );
             Err(LabError::config("network", why))
         }
@@ -472,10 +474,7 @@ pub(crate) fn macs_of_prediction(config: &RunConfig, cost: &Cost, inputs: i64) -
     let random = |layer: &&LayerCost| {
         layer.draw.is_some() || [LayerKind::Conv, LayerKind::Linear].iter().any(|kind| own(*kind, &layer.name))
     };
-    let block = |layer: &LayerCost| match layer.name.as_str() {
-        name if hrnet::is_of_branches(name) => "branches".to_owned(),
-        name => name.split('.').take(2).collect::<Vec<_>>().join("."),
-    };
+    let block = |layer: &LayerCost| stage_of(&layer.name).to_owned();
     let drawn = cost.layers.iter().find(random).filter(|_| config.data.has_images()).map(block);
     let shared = |drawn: String| cost.layers.iter().take_while(|layer| block(layer) != drawn).count();
     let once = drawn.map_or(0, shared);

@@ -110,7 +110,7 @@ path = "houses.csv"
 target = "price"
 features = ["size", 3]
 ignore = ["street"]
-test = "later.csv"
+test_fraction = 0.2
 [network]
 kind = "mlp"
 hidden = [4]

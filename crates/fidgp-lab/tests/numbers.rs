@@ -102,6 +102,7 @@ const OF_TABLES: &[Row] = &[
     ("data.test", "data.test=?", &["0", "-1"]),
     ("data.validation", "data.validation=?", &["-1"]),
     ("spectral_norm", "network.spectral_norm=?", &["0.0", "-1.0"]),
+    ("train.precision", "train.precision=?", &["bf16"]),
 ];
 
 const OF_INDUCING: &[Row] = &[
@@ -119,6 +120,7 @@ const OF_INDUCING: &[Row] = &[
     ("slope", "inducing.posterior={family=\"flow\", flow={kind=\"diagonal\", slope=?}}", &["0.0", "1.0", "-1.0"]),
     ("dropout", "inducing.posterior={family=\"flow\", flow={kind=\"made\", dropout=?}}", &["1.0", "-1.0"]),
     ("hidden", "inducing.posterior={family=\"flow\", flow={kind=\"made\", hidden=?}}", &["0", "-1", "10000000000"]),
+    ("network", "inducing.posterior={family=\"flow\", flow={kind=\"made\", hidden=?}}", &["99999"]),
     ("blocks", "inducing.posterior={family=\"flow\", flow={kind=\"made\", blocks=?}}", &["-1"]),
     ("depth", "inducing.posterior={family=\"flow\", flow={kind=\"iaf\", depth=?}}", &["0", "-1"]),
     ("layers", "inducing.posterior={family=\"flow\", flow={kind=\"lipschitz\", layers=?}}", &["0", "-1"]),

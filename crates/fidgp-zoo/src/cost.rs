@@ -1,17 +1,15 @@
 //! Parameters, multiply-accumulates and bytes of a network, layer by layer, without building it.
 
-use fidgp::Key;
 use fidgp::flow::FlowConfig;
 use fidgp::layer::SlotConfig;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::prior::Sizes;
 use fidgp::weight::InducingConfig;
 use serde::Serialize;
-use tch::nn::VarStore;
-use tch::{Device, Tensor};
 
 pub use crate::cost_table::{thousands, write_total};
 use crate::draw_cost::{DrawCost, flow_row};
+use crate::hrnet;
 use crate::{LayerGeometry, LayerKind, LayerPlan, Operation, Orders, Result};
 
 /// Whose parameters are counted.
@@ -131,6 +129,19 @@ pub fn cost(network: &[LayerGeometry], plan: &LayerPlan, counting: Counting) -> 
     })
 }
 
+/// The stage of a network that a layer belongs to: what runs together in a prediction. A stem, a head, and all branches of an
+/// HRNet are one each; else it is a block.
+pub fn stage_of(layer: &str) -> &str {
+    let inner = layer.strip_prefix("backbone.").unwrap_or(layer);
+    let group = inner.split('.').next().unwrap_or(inner);
+    match inner.match_indices('.').nth(1) {
+        _ if hrnet::is_of_branches(layer) => "branches",
+        _ if matches!(group, "conv1" | "conv2" | "bn1" | "bn2") => "stem",
+        Some((end, _)) if group.starts_with("layer") => &inner[..end],
+        _ => group,
+    }
+}
+
 /// A layer's FLOPs and bytes, from what was counted of it.
 fn summed(layer: LayerCost) -> LayerCost {
     let numbers = layer.parameters + layer.state;
@@ -237,13 +248,11 @@ fn compat_posterior_parameters(posterior: &PosteriorConfig, sizes: Sizes) -> i64
     }
 }
 
-/// Stored numbers of a flow that are not trained: its power iterations. Counted on a flow that is thrown away.
+/// Stored numbers of a flow that are not trained.
 fn flow_state(posterior: &PosteriorConfig, cols: i64) -> Result<i64> {
     let PosteriorConfig::Flow { flow } = posterior else { return Ok(0) };
-    let store = VarStore::new(Device::Cpu);
-    flow.init(&store.root(), cols, Key::new(0))?;
-    let numbers: usize = store.variables().values().map(Tensor::numel).sum();
-    Ok(numbers as i64 - flow.parameter_count(cols))
+    flow.check(cols)?;
+    Ok(flow.state_count(cols))
 }
 
 fn groups(layer: &LayerGeometry) -> i64 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fidgp::layer::{BatchNorm, Factors, Mode, Network, Pass, Slot};
+use fidgp::layer::{BatchNorm, CustomWeight, Factors, Mode, Network, Pass, Slot};
 use fidgp::linalg::Check;
 use fidgp::weight::InducingWeight;
 use tch::nn::VarStore;
@@ -30,7 +30,9 @@ pub fn start_network(
     check(&plain, &bayesian, &dense)?;
     let before: Vec<_> = store.variables().into_values().map(|variable| (variable.copy(), variable)).collect();
     let started = start_all(&bayesian, &plain, &dense);
-    if started.is_err() {
+    if started.is_ok() {
+        network.slots().into_iter().filter_map(Slot::custom).for_each(CustomWeight::started);
+    } else {
         tch::no_grad(|| before.into_iter().for_each(|(value, mut variable)| variable.copy_(&value)));
     }
     started

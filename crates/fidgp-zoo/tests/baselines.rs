@@ -152,6 +152,28 @@ fn every_method_starts_at_a_trained_network() {
     assert_eq!(apart.store.variables()["fc.input_scale"], before);
 }
 
+/// A bound that binds: the iteration follows the weight that is there now, not the random one it was made with.
+#[test]
+fn a_bounded_network_starts_at_a_bounded_one() {
+    let (config, shape) = &networks()[1];
+    let bounded = plan(BaselineSlot::Spectral(0.7));
+    let trained = build(config, &bounded);
+    let is_weight = |name: &str| name.ends_with(".weight") && !name.contains("bn") && !name.contains("downsample.1");
+    let weights = trained.store.variables().into_iter().filter(|(name, _)| is_weight(name));
+    tch::no_grad(|| weights.for_each(|(_, mut weight)| weight *= 5.0));
+    let x = input(shape);
+    for _ in 0..200 {
+        let _ = trained.network.forward(&x, &mut Pass::plain(Mode::Train)).unwrap(); // the iteration settles
+    }
+    let outputs = |built: &Built| built.network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
+    let started = build(config, &bounded);
+    let plain = trained.store.variables().into_iter().filter(|(name, _)| !name.contains("power"));
+    start_network(started.network.as_ref(), &started.store, plain).unwrap();
+    let expected = outputs(&trained);
+    let error = gap(&outputs(&started), &expected) / expected.abs().max().double_value(&[]);
+    assert!(error < 1e-3, "{error}");
+}
+
 #[test]
 fn mean_field_noise_on_outputs_has_the_law_of_noise_on_weights() {
     let config = NetworkConfig::Mlp(MlpConfig { inputs: 5, hidden: vec![], outputs: 2, ..MlpConfig::default() });

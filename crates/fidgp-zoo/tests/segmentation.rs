@@ -6,9 +6,16 @@ use fidgp::layer::{Mode, Network, Pass};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::predict::{Draws, segment};
 use fidgp::weight::InducingConfig;
+use fidgp_zoo::baseline::dropout::DropoutConfig;
+use fidgp_zoo::baseline::slot::BaselineSlot;
+use fidgp_zoo::cost::stage_of;
+use fidgp_zoo::fcn::AUX;
 use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::hrnet::OUR_FOUR_HRNET;
-use fidgp_zoo::{Cost, Counting, Depth, FcnConfig, HrnetConfig, LayerPlan, cost};
+use fidgp_zoo::{
+    Cost, Counting, Depth, FcnConfig, HrnetConfig, LayerPlan, NetworkConfig, ResnetCifarConfig, ResnetConfig, RuleSlot,
+    cost,
+};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -50,6 +57,32 @@ fn hrnet_counts_of_the_paper() {
     assert_eq!(hrnet(&LayerPlan::all(paper(PosteriorConfig::Diagonal)), [512, 1024]).parameters, 55_646_803);
     assert_eq!(hrnet(&LayerPlan::all(paper(flow())), [512, 1024]).parameters, 58_029_123);
     assert!(LayerPlan::only(&OUR_FOUR_HRNET, &paper(flow())).check(&HrnetConfig::default().geometry([64, 64])).is_ok());
+}
+
+/// What is counted once for all draws is what runs once: stages told from names are those of the networks.
+#[test]
+fn stages_of_names_are_those_that_run() {
+    let networks = [
+        NetworkConfig::Resnet(ResnetConfig { width: 4, ..ResnetConfig::default() }),
+        NetworkConfig::ResnetCifar(ResnetCifarConfig { depth: 14, ..ResnetCifarConfig::default() }),
+        NetworkConfig::Fcn(FcnConfig { depth: Depth::D18, width: 4, outputs: 3, ..FcnConfig::default() }),
+        NetworkConfig::Hrnet(HrnetConfig { width: 4, outputs: 3, ..HrnetConfig::default() }),
+    ];
+    for network in networks {
+        let layers = network.geometry([32, 32]);
+        let mut stages: Vec<&str> = layers.iter().map(|layer| stage_of(&layer.name)).collect();
+        stages.dedup();
+        let weights: Vec<_> = layers.iter().filter(|l| l.kind().is_some() && !l.name.starts_with(AUX)).collect();
+        let step = weights.len().div_ceil(20);
+        let (first, last) = (weights.iter().take(3), weights.iter().rev().take(3));
+        for layer in weights.iter().step_by(step).chain(first).chain(last) {
+            let dropped = RuleSlot::Baseline(BaselineSlot::Dropout(DropoutConfig { rate: 0.5 }));
+            let plan = LayerPlan::dense().rule(&layer.name, None, dropped);
+            let built = network.init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(0)).unwrap();
+            let place = stages.iter().position(|stage| *stage == stage_of(&layer.name)).unwrap();
+            assert_eq!(built.first_drawn_stage(), place, "{}: {stages:?}", layer.name);
+        }
+    }
 }
 
 /// Three quarters of FCN-ResNet50 stand at or behind `layer3.5.conv1`: what K draws cost at least.

@@ -7,7 +7,7 @@ mod adaptive;
 mod segment;
 
 pub use adaptive::{Spent, classify_to};
-pub use segment::{Segmented, segment};
+pub use segment::{Segmented, segment, windows};
 
 use std::ops::Range;
 
@@ -103,7 +103,7 @@ impl<'a> Draws<'a> {
             let mut passes = self.passes(k..k + 1)?;
             let mut found = NormStatistics::default();
             for (number, batch) in batches.iter().enumerate() {
-                passes.set_noise(number as u64);
+                passes.set_noise(NORM_BATCHES + number as u64);
                 passes.drawn[0].norm = Norm::Gathering { found, share: rows(batch) / all };
                 passes.outputs(batch, &mut |_| Ok(()))?;
                 found = passes.drawn[0].norm.take_found();
@@ -344,6 +344,9 @@ impl<'a> Runner<'a> for Passes<'a> {
     }
 }
 
+/// Numbers of the batches that BatchNorm statistics are gathered on: those that predict count from 0 and must not share noise.
+const NORM_BATCHES: u64 = 1 << 32;
+
 /// Numbers in the weights of all draws that are held at once on CUDA: 1 GiB in f32.
 const NUMBERS_ON_CUDA: i64 = 1 << 28;
 
@@ -383,7 +386,7 @@ pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> R
     let mut entropies: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
     let mut nlls: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
     draws.outputs(batches, |index, logits| {
-        let log_p = logits.to_kind(Kind::Float).log_softmax(-1, Kind::Float);
+        let log_p = logits.to_kind(Kind::Double).log_softmax(-1, Kind::Double); // in f32 one of e⁻¹⁰⁴ is none
         let p = log_p.exp();
         add(&mut entropies[index], entropy_of(&p, &log_p) / k);
         add(&mut probs[index], p / k);
@@ -395,7 +398,7 @@ pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> R
     })?;
     let join = |parts: Vec<Option<Tensor>>| Tensor::cat(&parts.into_iter().flatten().collect::<Vec<_>>(), 0);
     let (probs, aleatoric) = (join(probs), join(entropies));
-    let total = entropy_of(&probs, &probs.clamp_min(1e-38).log());
+    let total = entropy_of(&probs, &probs.clamp_min(f64::MIN_POSITIVE).log());
     let mean_nll = labels.map(|_| join(nlls));
     Ok(Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll })
 }

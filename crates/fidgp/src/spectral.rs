@@ -29,6 +29,13 @@ pub enum SpectralRule {
     Downwards,
 }
 
+impl SpectralRule {
+    /// Numbers that the power iteration of a weight `[out, in]` stores.
+    pub(crate) fn state_count(self, out: i64, input: i64) -> i64 {
+        if self == Self::Off { 0 } else { out + input }
+    }
+}
+
 /// The running singular pair of one weight, or of several stacked ones.
 #[derive(Debug)]
 pub struct PowerState {

@@ -62,9 +62,9 @@ fn growth(arguments: &Bench, device: Device) -> Outcome {
     let (batch, draws) = (arguments.batch.get() as usize, arguments.draws.get());
     let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: false, device };
     arguments.out.as_deref().map_or(Ok(()), check_writable)?;
-    let growth = grow(&read, &arguments.grow, &options, Some(command_line()), &mut |line| eprintln!("{line}"))?;
+    let growth = grow(&read, &arguments.grow, &options, Some(command_line()), &mut |line| tell!("{line}"))?;
     if let Some(out) = &arguments.out {
-        eprintln!("wrote {}", page::write(&growth, out)?.display());
+        tell!("wrote {}", page::write(&growth, out)?.display());
     }
     if arguments.json {
         super::print_json(&growth)?;

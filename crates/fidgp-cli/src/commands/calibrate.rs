@@ -30,6 +30,6 @@ pub fn run(arguments: &Calibrate) -> Outcome {
     if found.at_edge {
         super::print(EDGE)?;
     }
-    eprintln!("`fidgp eval {0}` and `fidgp predict {0}` now use it", arguments.run.display());
+    tell!("`fidgp eval {0}` and `fidgp predict {0}` now use it", arguments.run.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -39,7 +39,7 @@ pub fn run(arguments: &Compare) -> Outcome {
         command: Some(command_line()),
     };
     let mut watcher = |config: &RunConfig| -> Box<dyn Watch + Send> {
-        eprintln!("{}, seed {}", config.name, config.seed);
+        tell!("{}, seed {}", config.name, config.seed);
         match config.data {
             DataConfig::Uci { .. } => Box::new(SplitBar::new()),
             _ => Box::new(EpochBar::new(config)),
@@ -54,9 +54,9 @@ pub fn run(arguments: &Compare) -> Outcome {
     } else {
         super::print(&table(&comparison))?;
     }
-    eprintln!("\nreport: {}", comparison.page.display());
+    tell!("\nreport: {}", comparison.page.display());
     for failed in &comparison.failed {
-        eprintln!("not compared: {}, seed {}: {}", failed.name, failed.seed, failed.why);
+        tell!("not compared: {}, seed {}: {}", failed.name, failed.seed, failed.why);
     }
     Ok(if comparison.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -23,7 +23,7 @@ pub fn run(arguments: &Complexity) -> Outcome {
     arguments.out.as_deref().map_or(Ok(()), check_writable)?;
     let table = complexity::run(&options)?;
     if let Some(out) = &arguments.out {
-        eprintln!("wrote {}", complexity::write(&table, out)?.display());
+        tell!("wrote {}", complexity::write(&table, out)?.display());
     }
     if arguments.json {
         super::print_json(&table)?;

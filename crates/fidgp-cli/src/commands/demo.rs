@@ -19,7 +19,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     let overrides = [format!("seed={}", arguments.seed).parse()?];
     let config = config::parse(CONFIG, &overrides)?;
     let TrainConfig { epochs, batch_size, kl, .. } = &config.train;
-    eprintln!(
+    tell!(
         "Training a Bayesian network on a curve with a gap: {batch_size} points, {epochs} epochs, KL weight {}.",
         kl.weight
     );
@@ -42,7 +42,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     drop(bar);
     results.iter().try_for_each(super::print_metrics)?;
     let page = report::write_report(&[report::Run::read(&arguments.out)?], &arguments.out.join("report.html"))?.html;
-    eprintln!(
+    tell!(
         "\nLook at {}\nThe band is narrow where there are points and wide in the gap: that is the whole idea.",
         page.display()
     );

@@ -25,13 +25,13 @@ pub fn run(arguments: &Export) -> Outcome {
     let predictor = Predictor::of_run(run, Device::Cpu, data.as_deref())?;
     let rounding = model_folder::export(run, &predictor, dtype, out)?;
     super::print(&format!("{}\n", out.display()))?;
-    eprintln!("{:.2} MB of parameters", rounding.bytes as f64 / 1e6);
+    tell!("{:.2} MB of parameters", rounding.bytes as f64 / 1e6);
     if let Some((layer, change)) = &rounding.worst {
-        eprintln!("rounding changes the mean weight of {layer} most, by {:.3} %", 100.0 * change);
+        tell!("rounding changes the mean weight of {layer} most, by {:.3} %", 100.0 * change);
     }
     if !rounding.kept.is_empty() {
-        eprintln!("kept in f32, as rounding would change more than 1 %: {}", rounding.kept.join(", "));
+        tell!("kept in f32, as rounding would change more than 1 %: {}", rounding.kept.join(", "));
     }
-    eprintln!("try it with: fidgp predict {} INPUT", super::quoted(&out.display().to_string()));
+    tell!("try it with: fidgp predict {} INPUT", super::quoted(&out.display().to_string()));
     Ok(ExitCode::SUCCESS)
 }

@@ -39,7 +39,7 @@ fn stop_on_interrupt() -> &'static AtomicBool {
         Ok(mut signals) => {
             std::thread::spawn(move || signals.forever().for_each(|_| raise()));
         }
-        Err(_) => eprintln!("warning: Ctrl-C cannot be caught here; it will end the run without saving"),
+        Err(_) => tell!("warning: Ctrl-C cannot be caught here; it will end the run without saving"),
     }
     &STOP
 }
@@ -48,7 +48,7 @@ fn raise() {
     if STOP.swap(true, Ordering::Relaxed) {
         end_at_once();
     }
-    eprintln!("\nstopping after this step (press Ctrl-C again to stop at once)");
+    tell!("\nstopping after this step (press Ctrl-C again to stop at once)");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the user asked twice to stop")]
@@ -100,7 +100,6 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), LabError> {
     print(&(text + "\n"))
 }
 
-/// Prints the metrics of a run, with standard errors where there are several splits.
 /// Refuses what is no run folder, for commands that need what a model folder does not have.
 fn check_is_run(folder: &Path) -> Result<(), LabError> {
     if folder.join(experiment::CONFIG_FILE).exists() || !folder.join(MODEL_CONFIG_FILE).exists() {
@@ -112,6 +111,7 @@ fn check_is_run(folder: &Path) -> Result<(), LabError> {
     ))
 }
 
+/// Prints the metrics of a run, with standard errors where there are several splits.
 fn print_metrics(results: &Results) -> Result<(), LabError> {
     let width = results.metrics.keys().map(String::len).max().unwrap_or(0);
     let line = |(name, value): (&String, &Option<f64>)| {

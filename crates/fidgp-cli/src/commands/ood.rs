@@ -15,7 +15,7 @@ use super::train::{command_line, data_root, threads_for};
 use crate::args::Ood;
 
 pub fn run(arguments: &Ood) -> Outcome {
-    let mut say = |text: &str| eprintln!("{text}");
+    let mut say = |text: &str| tell!("{text}");
     let beside = arguments.model.clone().unwrap_or_default();
     let out = arguments.out.clone().unwrap_or_else(|| beside.join("ood"));
     check_writable(&out)?;
@@ -45,7 +45,7 @@ pub fn run(arguments: &Ood) -> Outcome {
         super::print(&table(&bench.document))?;
         super::print(&procedure_and_lemma(&bench.document, arguments.spectral))?;
     }
-    eprintln!("wrote {}", page.display());
+    tell!("wrote {}", page.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -37,7 +37,7 @@ pub fn run(arguments: &Predict) -> Outcome {
         super::print(&said.table)?;
     }
     for (_, error) in &failed {
-        eprintln!("error: {error}");
+        tell!("error: {error}");
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -70,7 +70,7 @@ fn warn_of_errors(said: &[(PathBuf, ClassPrediction)], tolerance: Option<f64>) {
     let Some((error, draws)) = left.filter(|(error, _)| *error > bound).max_by(|(a, _), (b, _)| a.total_cmp(b)) else {
         return;
     };
-    eprintln!(
+    tell!(
         "warning: --tolerance {bound} is missed: after {draws} weight draws, the most there are, probabilities are off by up to {error:.2e}"
     );
 }

@@ -37,11 +37,11 @@ pub fn run(arguments: &Train) -> Outcome {
     let results = experiment::run(&config, &setting, watch.as_mut())?;
     drop(watch);
     let Some(results) = results else {
-        eprintln!("\nonce all members are there: {}", super::go_on(&run, &arguments.place));
+        tell!("\nonce all members are there: {}", super::go_on(&run, &arguments.place));
         return Ok(ExitCode::SUCCESS);
     };
     super::print_metrics(&results)?;
-    eprintln!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), super::quoted(&run.display().to_string()));
+    tell!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), super::quoted(&run.display().to_string()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -33,17 +33,17 @@ pub fn run(arguments: &Wrap) -> Outcome {
         command: Some(command_line()),
         go_on: super::go_on(&arguments.out.clone().unwrap_or_default(), &arguments.place),
     };
-    let report = experiment::wrap(&config, &setting, arguments.out.is_some(), &mut |text| eprintln!("{text}"))?;
+    let report = experiment::wrap(&config, &setting, arguments.out.is_some(), &mut |text| tell!("{text}"))?;
     if arguments.json {
         super::print_json(&report)?;
     } else {
         super::print(&table(&report))?;
     }
     if let Some(why) = &report.statistics_kept {
-        eprintln!("BatchNorm statistics are those of the file: {why}");
+        tell!("BatchNorm statistics are those of the file: {why}");
     }
     if let Some(run) = &arguments.out {
-        eprintln!("\nrun: {}\ntrain it with: {}", run.display(), setting.go_on);
+        tell!("\nrun: {}\ntrain it with: {}", run.display(), setting.go_on);
     }
     Ok(ExitCode::SUCCESS)
 }

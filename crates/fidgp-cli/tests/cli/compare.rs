@@ -251,7 +251,10 @@ fn every_classification_is_measured_with_a_temperature_too() {
         place.fidgp(&[&words[..], &at, more].concat())
     };
     compare(&["--ood", "nowhere"]).ends(2).says(&["nowhere", "neither a known set nor a folder"]);
+    compare(&["--ood", "cifar100"]).ends(2).says(&["--ood cifar100", "the ID set itself"]);
     compare(&["--temperature", "--set", "data.validation_fraction=0.0"]).ends(2).says(&["validation_fraction"]);
+    compare(&["--temperature", "--set", "train.checkpoint_every=0"]).ends(2).says(&["--temperature", "no checkpoint"]);
+    compare(&["--set", "data.name=CIFAR100"]).ends(2).says(&["data.name", "is written `cifar100`"]);
     assert!(!place.path("compared").exists(), "refused before anything is trained");
     let said = compare(&["--temperature"]).ends(0);
     let run = "compared/images-mc-dropout/seed-3";
@@ -266,6 +269,9 @@ fn every_classification_is_measured_with_a_temperature_too() {
     let fitted: Value = serde_json::from_str(&fitted.out).unwrap();
     let measured = place.fidgp(&[&["eval", run, "--json"][..], &at].concat()).ends(0);
     let measured: Value = serde_json::from_str(&measured.out).unwrap();
+    let [total, aleatoric, epistemic] =
+        ["cls/Entropy", "test/ens_Entropy", "test/ens_MI"].map(|name| measured["metrics"][name].as_f64().unwrap());
+    assert!((total - aleatoric - epistemic).abs() < 1e-5 && epistemic > 1e-3, "{total} {aleatoric} {epistemic}");
     let same = |a: &Value, b: &Value| (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-5;
     assert!(same(&tempered["temperature"]["mean"], &fitted["temperature"]), "{tempered} {fitted}");
     assert!(same(&tempered["metrics"]["cls/NLL"]["mean"], &measured["metrics"]["cls/NLL"]), "{tempered} {measured}");

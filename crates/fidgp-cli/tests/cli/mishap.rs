@@ -241,6 +241,20 @@ fn a_full_standard_output_is_an_error() {
     }
 }
 
+/// Standard error that cannot be written, or that nobody reads, ends nothing.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_standard_error_ends_nothing() {
+    let place = Place::new();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let words = crate::words_of_training(&[]);
+    let output = place.command(&words).env("FIDGP_LOG", "info").stdout(Stdio::null()).stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(place.path("run/results.json").is_file());
+    let output = place.command(&["report", "nowhere"]).stdout(Stdio::null()).stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
 /// The epoch log is a convenience: where it cannot be written the run goes on and says so.
 #[test]
 #[cfg(target_os = "linux")]

@@ -150,11 +150,14 @@ fn a_run_that_failed_before_its_first_checkpoint_starts_at_the_beginning() {
 #[test]
 fn a_finished_run_can_be_resumed() {
     let place = Place::new();
-    place.train(&[]).ends(0);
-    let metrics = json(&place.path("run/results.json"))["metrics"].clone();
+    place.train(&["--set", "train.epochs=1", "--set", "train.kl={}"]).ends(0);
+    let results = json(&place.path("run/results.json"));
     fs::remove_file(place.path("run/results.json")).unwrap();
     place.fidgp(&["train", "--resume", "run", "--device", "cpu"]).ends(0);
-    assert_eq!(json(&place.path("run/results.json"))["metrics"], metrics);
+    let again = json(&place.path("run/results.json"));
+    assert_eq!(again["metrics"], results["metrics"]);
+    assert_eq!(again["time"]["train_seconds"], results["time"]["train_seconds"]);
+    assert!(again["time"]["train_seconds"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

@@ -159,6 +159,17 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     place.fidgp(&resume).ends(2).says(&["other training examples"]);
 }
 
+/// A share of few pictures that is none is no validation part, and one that is needed is missed before anything is trained.
+#[test]
+fn a_validation_part_may_come_out_empty() {
+    let place = made();
+    let small = ["--set", "data.validation_fraction=0.001"];
+    place.fidgp(&words(&small)).ends(2).says(&["data.validation_fraction", "leaves no validation picture"]);
+    assert!(!place.path("run").exists());
+    let short = ["--set", "train.select=last", "--set", "train.epochs=1", "--set", "data.limit=4"];
+    place.fidgp(&words(&[&small[..], &short].concat())).ends(0);
+}
+
 #[test]
 fn every_method_segments_but_those_with_a_head() {
     let place = made();

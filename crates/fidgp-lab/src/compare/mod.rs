@@ -16,7 +16,7 @@ pub use summary::{Contender, Spread, TemperedSpread};
 pub(crate) use tempered::TEMPERED_FILE;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use tch::Device;
@@ -171,9 +171,16 @@ fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
     }
     if plan.temperature {
         configs.iter().try_for_each(calibrate::check)?;
+        if let Some(config) = configs.iter().find(|config| config.train.checkpoint_every == 0) {
+            let why = format!("needs weights; `{}` keeps no checkpoint", config.name);
+            return Err(LabError::config("--temperature", why));
+        }
     }
     for set in &plan.ood {
         crate::ood::sets::check(&plan.data_root, set)?;
+    }
+    if !plan.ood.is_empty() {
+        configs.iter().try_for_each(|config| ood::check(config, plan))?;
     }
     for (index, config) in configs.iter().enumerate() {
         if let Some(other) = configs[..index].iter().find(|other| other.name == config.name) {
@@ -215,7 +222,9 @@ fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Fin
         experiment::forget_measurements(&folder)?;
         experiment::run(config, &setting(&folder, begun, plan), watcher(config).as_mut())?;
     }
+    go_on(plan)?;
     let ood = if plan.ood.is_empty() { None } else { Some(ood::of_run(config, &folder, plan)?) };
+    go_on(plan)?;
     let tempered = plan.temperature.then(|| tempered::of_run(config, &folder, plan)).transpose()?;
     let mut run = Run::read(&folder)?;
     if !plan.splits.is_empty() {
@@ -223,6 +232,15 @@ fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Fin
     }
     let config = config::read(&folder.join(CONFIG_FILE), &[])?;
     Ok(Finished { config, run, examples: Examples::read(&folder)?, ood, tempered })
+}
+
+/// Stops between two measurements where the user asked for it.
+fn go_on(plan: &Plan) -> Result<()> {
+    if !plan.stop.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let command = plan.command.clone().unwrap_or_default();
+    Err(LabError::Interrupted { epoch: 0, step: 0, kept: "finished runs are kept", command })
 }
 
 /// What a run of the plan is given.

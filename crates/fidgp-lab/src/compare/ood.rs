@@ -36,7 +36,7 @@ const BATCH: usize = 200;
 pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<OfRun> {
     let path = run.join(OOD_FOLDER).join("ood.json");
     let settings = settings(config, run, plan);
-    if let Some(found) = read(&path, &settings)? {
+    if let Some(found) = read(&path, &settings, config)? {
         return Ok(found);
     }
     let predictor = Predictor::as_trained(run, plan.device, Some(&plan.data_root))?;
@@ -53,7 +53,15 @@ pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<OfRu
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
     bench.document.write(&path)?; // last: what has it is whole
     let lost = || LabError::File { path: path.clone(), why: "does not have the sets it was written for".to_owned() };
-    read(&path, &settings)?.ok_or_else(lost)
+    read(&path, &settings, config)?.ok_or_else(lost)
+}
+
+/// Whether the sets of a plan can be meant for the runs of a config.
+///
+/// # Errors
+/// As [`ood::checked_id`].
+pub(super) fn check(config: &RunConfig, plan: &Plan) -> Result<()> {
+    ood::checked_id(&config.data, &settings(config, &plan.out, plan)).map(|_| ())
 }
 
 /// The benchmark that a plan asks of a run.
@@ -80,13 +88,12 @@ fn settings(config: &RunConfig, run: &Path, plan: &Plan) -> Settings {
 }
 
 /// A document that has all of the sets, and that these settings would give.
-fn read(path: &Path, settings: &Settings) -> Result<Option<OfRun>> {
+fn read(path: &Path, settings: &Settings, config: &RunConfig) -> Result<Option<OfRun>> {
     if !path.exists() {
         return Ok(None);
     }
-    let text = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
-    let document: Value = serde_json::from_slice(&text).map_err(|error| LabError::file(path, &error))?;
-    if !is_of(&document, settings) {
+    let document: Value = crate::json::read(path)?;
+    if !is_of(&document, settings, config)? {
         tracing::info!("{} is of other images or settings: scored again", path.display());
         return Ok(None);
     }
@@ -104,10 +111,11 @@ fn read(path: &Path, settings: &Settings) -> Result<Option<OfRun>> {
     Ok(all.then_some(OfRun { aurocs: found, left_out }))
 }
 
-/// Whether a document was made from as many images of each set, with the same U, draws and seed, with its controls, nothing
+/// Whether a document was made for the same ID set, from as many images of each set, with the same U, draws and seed, with its controls, nothing
 /// chosen and no temperature. One from before `limit` was written does not say.
-fn is_of(document: &Value, settings: &Settings) -> bool {
+fn is_of(document: &Value, settings: &Settings, config: &RunConfig) -> Result<bool> {
     let as_asked = [
+        ("id", json!(ood::checked_id(&config.data, settings)?)),
         ("limit", json!(settings.most_images())),
         ("u", json!(settings.u.to_string())),
         ("draws", json!(settings.draws)),
@@ -116,5 +124,5 @@ fn is_of(document: &Value, settings: &Settings) -> bool {
         ("chosen", Value::Null),
         ("temperature", Value::Null),
     ];
-    as_asked.iter().all(|(key, value)| document.get(key) == Some(value))
+    Ok(as_asked.iter().all(|(key, value)| document.get(key) == Some(value)))
 }

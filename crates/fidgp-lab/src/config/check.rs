@@ -4,7 +4,7 @@ use fidgp_zoo::baseline::spectral::SpectralWeight;
 
 use super::{
     DataConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, Method, NamedNormalisation, NetworkConfig, NormaliseConfig,
-    RunConfig, Select,
+    Precision, RunConfig, Select,
 };
 use crate::error::{LabError, Result};
 use crate::train::GroupConfig;
@@ -27,6 +27,12 @@ impl RunConfig {
         }
         if self.predict.draws == 0 || self.predict.validation_draws == 0 {
             return Err(LabError::config("predict.draws", "must be at least 1; 8 is usual"));
+        }
+        if train.precision == Precision::Bf16 && !self.data.has_images() {
+            return Err(LabError::config(
+                "train.precision",
+                "= \"bf16\" is for image networks; a regression needs f32",
+            ));
         }
         train.optimiser.check()?;
         train.groups.iter().try_for_each(GroupConfig::check_numbers)?;

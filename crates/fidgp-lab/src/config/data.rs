@@ -105,6 +105,7 @@ pub(super) fn check_image_set(name: &str) -> Result<()> {
             wrong(format!("= \"{pixels}\" has a class for every pixel; use data.set = \"segmentation\" and data.path"))
         }
         Ok("uci") => wrong("= \"uci\" has no images; use data.set = \"uci\" and a data.name such as yacht".to_owned()),
+        Ok(known) if known != name => wrong(format!("= \"{name}\" is written `{known}`")),
         Ok(_) => Ok(()),
         Err(_) => wrong(format!(
             "= \"{name}\" is not known; known are cifar10, cifar100, svhn, mnist, fashion-mnist, notmnist"
@@ -160,6 +161,9 @@ impl DataConfig {
     pub(super) fn filled_from(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Table(own), Self::Table(other)) => Self::Table(own.filled_from(other)),
+            (Self::Folder(own), Self::Folder(other)) => {
+                Self::Folder(FolderConfig { classes: own.classes.or(other.classes), ..own.clone() })
+            }
             (Self::Arrays(own), Self::Arrays(other)) => Self::Arrays(own.filled_from(other)),
             _ => self.clone(),
         }

@@ -129,7 +129,7 @@ impl NetworkConfig {
     }
 
     /// The bound on its layers' spectral norms; the last layer is spared.
-    fn spectral_norm(&self) -> Option<f64> {
+    pub fn spectral_norm(&self) -> Option<f64> {
         match self {
             Self::Mlp { spectral_norm, .. }
             | Self::Resnet { spectral_norm, .. }

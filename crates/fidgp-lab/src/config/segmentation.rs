@@ -141,6 +141,7 @@ impl SegmentationConfig {
         } else {
             ((0..all.rows()).collect(), Some(self.part(root, Portion::Validation)?))
         };
+        let validation = validation.filter(|set| set.rows() > 0); // a small fraction of few pictures is none
         let count = self.limit.unwrap_or(kept.len()).min(kept.len());
         let spread: Vec<_> = (0..count).map(|index| kept[index * kept.len() / count]).collect();
         Ok(PairSets { train: all.select(&spread)?, validation, test })

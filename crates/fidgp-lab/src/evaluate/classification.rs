@@ -82,7 +82,8 @@ fn metrics(predictions: &Predictions, classified: &Classified) -> Result<Metrics
         (names::SC_AUGRC, risk.augrc()),
         (names::SC_COVERAGE_AT_5_RISK, risk.coverage_at_risk(0.05)),
         (names::SC_RISK_AT_80_COVERAGE, risk.risk_at_coverage(0.8)?),
-        (names::ENS_ENTROPY, mean(&classified.total)),
+        (names::CLS_ENTROPY, mean(&classified.total)),
+        (names::ENS_ENTROPY, mean(&classified.aleatoric)),
         (names::ENS_MI, mean(&classified.epistemic)),
     ];
     Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())

@@ -33,10 +33,10 @@ fn averaged(all: &Classified, members: i64, labels: Option<&Tensor>) -> Result<C
     let each = all.probs.view([members, -1, all.probs.size()[1]]); // [K, n, classes]
     let probs = each.mean_dim(0, false, each.kind());
     let aleatoric = all.aleatoric.view([members, -1]).mean_dim(0, false, each.kind());
-    let total = -(&probs * probs.clamp_min(1e-38).log()).sum_dim_intlist(-1, false, probs.kind());
+    let total = -(&probs * probs.clamp_min(f64::MIN_POSITIVE).log()).sum_dim_intlist(-1, false, probs.kind());
     let nll = |labels: &Tensor| -> Result<Tensor> {
         let index = labels.to_device(each.device()).view([1, -1, 1]).expand([members, -1, 1], false);
-        let own = each.clamp_min(1e-38).log().f_gather(-1, &index, false)?.squeeze_dim(-1); // [K, n]
+        let own = each.clamp_min(f64::MIN_POSITIVE).log().f_gather(-1, &index, false)?.squeeze_dim(-1); // [K, n]
         Ok(-own.mean_dim(0, false, own.kind()))
     };
     let mean_nll = labels.map(nll).transpose()?;

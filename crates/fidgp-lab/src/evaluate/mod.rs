@@ -1,5 +1,8 @@
 //! From a trained model to metrics.
 
+/// What to do about a network whose outputs are no numbers although its weights are.
+pub(crate) const NOT_FINITE: &str = "its weights are so large that sums overflow: train it with a lower learning rate";
+
 mod classification;
 mod members;
 mod regression;

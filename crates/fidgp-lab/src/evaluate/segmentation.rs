@@ -1,12 +1,13 @@
 //! Metrics of a segmentation, image by image: memory grows neither with K nor with the set.
 
 use fidgp::Key;
-use fidgp::predict::{Segmented, segment};
+use fidgp::linalg::check_finite;
+use fidgp::predict::{Segmented, segment, windows};
 use fidgp_metrics::{Confusion, names};
 use tch::Tensor;
 
-use super::BINS;
 use super::tally::Tally;
+use super::{BINS, NOT_FINITE};
 use crate::config::PredictConfig;
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, Model, Pixels};
@@ -60,10 +61,11 @@ pub fn segment_set(
     for batch in set.whole(predict.batch_size) {
         let (x, masks) = batch?;
         let segmented = tch::no_grad(|| segment(&draws, &x, count, predict.window))?;
+        check_finite("probabilities of the pixels", &segmented.probs, NOT_FINITE)?;
         tally.add(&segmented, &masks)?;
         each(first, &segmented, &masks)?;
         first += masks.size()[0] as usize;
-        draws.first_batch += 1;
+        draws.first_batch += windows([x.size()[2], x.size()[3]], predict.window) as u64;
     }
     measure(&tally, classes)
 }

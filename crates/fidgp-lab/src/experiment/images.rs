@@ -74,8 +74,12 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
 
 /// Measures the network that a run has trained.
 pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results> {
-    let sets = Sets::read(&predictor.config, &setting.data_root)?;
+    let mut sets = Sets::read(&predictor.config, &setting.data_root)?;
     super::same_classes(&setting.run, sets.train.classes())?;
+    if sets.validation.is_some() && super::same_examples(&setting.run, &sets.train.trained_on()).is_err() {
+        tracing::warn!("the training images are not those of the run: nothing is measured on validation images");
+        sets.validation = None; // some of them may have been trained on
+    }
     super::as_many_classes(predictor, sets.train.classes())?;
     let Predictor { config, model, .. } = predictor;
     norms::complete(config, model, &sets)?;

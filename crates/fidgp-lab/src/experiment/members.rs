@@ -40,6 +40,9 @@ pub fn check(config: &RunConfig, member: i64) -> Result<()> {
     if matches!(config.data, DataConfig::Uci { .. }) {
         return no("is not for UCI, whose splits are trained side by side already (--parallel)".to_owned());
     }
+    if config.train.checkpoint_every == 0 {
+        return no("keeps nothing with train.checkpoint_every = 0: the member would be trained in vain".to_owned());
+    }
     if (0..config.members()).contains(&member) {
         return Ok(());
     }

@@ -18,9 +18,8 @@ mod wrap;
 pub(crate) use meter::Meter;
 pub use run_folder::COMMAND_FILE;
 pub(crate) use run_folder::forget_measurements;
-use run_folder::{
-    TrainedOn, from_the_beginning, keep_command, keep_examples, open_folder, refuse_to_mix, same_examples,
-};
+pub(crate) use run_folder::same_examples;
+use run_folder::{TrainedOn, from_the_beginning, keep_command, keep_examples, open_folder, refuse_to_mix};
 pub(crate) use sets::{Sets, Use};
 pub use wrap::{Stage, WrapReport, wrap};
 
@@ -169,7 +168,7 @@ pub fn read_classes(run: &Path) -> Result<Option<Vec<String>>> {
 }
 
 /// Refuses to go on with (or measure) a run on data whose classes are others: a label would mean something else.
-fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
+pub(crate) fn same_classes(run: &Path, classes: &[String]) -> Result<()> {
     let Some(before) = read_classes(run)? else { return Ok(()) };
     if before == classes {
         return Ok(());

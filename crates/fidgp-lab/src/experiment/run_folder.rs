@@ -101,6 +101,7 @@ pub fn from_the_beginning<'a>(config: &RunConfig, setting: &Setting<'a>) -> Resu
     }
     Ok(Setting {
         resume,
+        force: setting.force || (begun && !resume), // what it left is of no use
         command: if begun { Some(command_of(&setting.run)) } else { setting.command.clone() },
         data_root: setting.data_root.clone(),
         run: setting.run.clone(),
@@ -168,9 +169,7 @@ pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observa
     DatasetSize::new(observations)?;
     Optimiser::check(&model.store, &config.training().groups)?;
     let lock = Lock::take(setting)?;
-    if setting.member.is_some() {
-        refuse_to_mix(config, setting)?; // another member may have begun since this was asked first
-    }
+    refuse_to_mix(config, setting)?; // another process may have begun, or finished, since this was asked first
     if setting.force && !setting.resume {
         clear(&setting.run)?;
     }
@@ -183,7 +182,9 @@ pub fn open_folder(config: &RunConfig, setting: &Setting, model: &Model, observa
 pub(crate) fn forget_measurements(run: &Path) -> Result<()> {
     let of_ood = ["ood.json", "ood.csv", report::REPORT_FILE].map(|file| run.join(OOD_FOLDER).join(file));
     let files = of_ood.into_iter().chain([run.join(TEMPERED_FILE)]);
-    files.into_iter().try_for_each(|file| gone(&file, std::fs::remove_file(&file)))
+    files.into_iter().try_for_each(|file| gone(&file, std::fs::remove_file(&file)))?;
+    let scores = run.join(OOD_FOLDER).join("scores");
+    gone(&scores, std::fs::remove_dir_all(&scores))
 }
 
 /// Forgets an earlier run in a folder: its config, checkpoints, results and report. Nothing else in the folder is touched.

@@ -11,7 +11,7 @@ use tch::Tensor;
 
 use super::members::{Place, Training};
 use super::{Setting, TrainedOn, blank_results};
-use crate::config::{PairSets, RunConfig, SegmentationConfig};
+use crate::config::{PairSets, RunConfig, SegmentationConfig, Select};
 use crate::error::{LabError, Result};
 use crate::evaluate::{EachSegmented, PixelEvaluation, segment_set};
 use crate::maps::{MAPS_FOLDER, panels};
@@ -32,6 +32,11 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Option<Results>> {
     let sets = pairs.open(&setting.data_root)?;
+    if sets.validation.is_none() && config.train.select == Select::Best {
+        let why =
+            format!("= {} leaves no validation picture; train.select = \"best\" needs some", pairs.validation_fraction);
+        return Err(LabError::config("data.validation_fraction", why));
+    }
     let images = TrainedOn { examples: sets.train.rows(), sha256: sets.train.fingerprint() };
     if setting.resume {
         super::same_classes(&setting.run, &sets.train.class_names)?;

@@ -116,12 +116,16 @@ impl Set {
         Ok(Signature::Classification { image, classes, statistics })
     }
 
-    /// The config with what arrays say of themselves, for those who use the network without them.
+    /// The config with what arrays and folders say of themselves, for those who use the network without them.
     pub fn filled_in(&self, config: &RunConfig) -> RunConfig {
-        let mut config = config.clone();
-        if let (Self::Memory(images), DataConfig::Arrays(arrays)) = (self, &mut config.data) {
-            arrays.image = Some(images.size());
-            arrays.classes = Some(images.class_names().len());
+        let (mut config, classes) = (config.clone(), Some(self.classes().len()));
+        match (self, &mut config.data) {
+            (Self::Memory(images), DataConfig::Arrays(arrays)) => {
+                arrays.image = Some(images.size());
+                arrays.classes = classes;
+            }
+            (Self::Folder(_), DataConfig::Folder(folder)) => folder.classes = classes,
+            _ => {}
         }
         config
     }

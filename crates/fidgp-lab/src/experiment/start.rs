@@ -28,6 +28,7 @@ pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dy
 pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Device) -> Result<(Model, ImportReport)> {
     let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
     let mode = if backbone { ImportMode::Backbone } else { ImportMode::Whole };
+    let bounded = config.network.spectral_norm().is_some();
     let (method, network) = (Method::Deterministic, config.network.clone().unbounded());
     let config = RunConfig { method, network, inducing: None, baseline: None, start: None, ..config.clone() };
     let model = Model::init(&config, signature, device)?;
@@ -41,6 +42,7 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
         let why = format!("{damaged}: these weights are damaged or of a training that diverged; take others");
         return Err(LabError::File { path: file.to_owned(), why });
     }
+    same_bound(bounded, &tensors, file)?;
     same_normalisation(&config, &model, &tensors, file)?;
     // Weights from elsewhere do not say how images are normalised: then the config or the training set does.
     let in_file = |name: &str| tensors.iter().any(|(other, _)| other == name);
@@ -58,6 +60,22 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     leave_out_own(&mut report);
     tell(file, &report);
     Ok((model, report))
+}
+
+/// Refuses weights that were trained under a spectral bound for a network without one: it would compute with larger ones.
+fn same_bound(bounded: bool, tensors: &[(String, Tensor)], file: &Path) -> Result<()> {
+    match tensors.iter().find(|(name, _)| !bounded && name.ends_with(".power.left")) {
+        Some((name, _)) => {
+            let layer = name.trim_end_matches(".power.left");
+            let why = format!(
+                "= {} was trained with a spectral bound (`{layer}`), without which its layers are larger than they were; \
+                 set the same network.spectral_norm, or start at a network that was trained without",
+                file.display()
+            );
+            Err(LabError::config("start.weights", why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Says in a line what became of a file's tensors, and warns of layers that the network does not have.

@@ -52,8 +52,7 @@ impl Images {
     pub fn read(predictor: &Predictor, settings: &Settings) -> Result<Self> {
         let view =
             predictor.square_view().ok_or_else(|| LabError::config("MODEL", "is a regression; it takes no images"))?;
-        let id_name = id_name(predictor, settings)?;
-        check_names(settings, &id_name)?;
+        let id_name = checked_id(&predictor.config.data, settings)?;
         let cut = Cut { limit: settings.limit, seed: settings.seed };
         let whole = if sets::in_memory(&id_name) { usize::MAX } else { settings.fit };
         let mut train = sets::read(&settings.root, &id_name, Part::Train, view, Cut { limit: whole, ..cut })?;
@@ -90,8 +89,18 @@ impl Images {
     }
 }
 
-fn id_name(predictor: &Predictor, settings: &Settings) -> Result<String> {
-    match (&settings.id, &predictor.config.data) {
+/// The name of the ID set for a model that is trained on such data.
+///
+/// # Errors
+/// When it cannot be told, or the OoD sets cannot be meant beside it.
+pub(crate) fn checked_id(data: &DataConfig, settings: &Settings) -> Result<String> {
+    let id = id_name(data, settings)?;
+    check_names(settings, &id)?;
+    Ok(id)
+}
+
+fn id_name(data: &DataConfig, settings: &Settings) -> Result<String> {
+    match (&settings.id, data) {
         (Some(name), _) | (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
         (None, DataConfig::Arrays(ArraysConfig { path, .. }) | DataConfig::Folder(FolderConfig { path, .. })) => {
             Ok(settings.root.join(path).display().to_string())

@@ -26,6 +26,7 @@ pub use bench::{Benchmark, More, Settings, run};
 pub use combine::{Base, Combined, Join, Layers, Pool, Recipe};
 pub use controls::Control;
 pub use cost::Cost;
+pub(crate) use images::checked_id;
 pub use observe::{ModelObserver, Observe, Observed, OneU};
 pub use protocol::PaperProtocol;
 pub use scorer::{Columns, Scorer};

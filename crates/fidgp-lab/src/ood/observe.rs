@@ -468,11 +468,13 @@ fn pooled_layers(model: &Model) -> Vec<String> {
     model.geometry.iter().filter(|layer| fits(&layer.name)).map(|layer| layer.name.clone()).collect()
 }
 
-/// The last layer, if it is a linear one with a bias.
+/// The last layer, if it is a linear one with a bias; divided by the temperature, as logits are.
 fn head(model: &Model, drawn: &[(String, Tensor)]) -> Option<Head> {
     if matches!(model.likelihood, Likelihood::Pixels(_)) {
         return None;
     }
+    let temperature = model.temperature.unwrap_or(1.0);
+    let plain = |tensor: &Tensor| plain(tensor) / temperature;
     let slots = model.network.slots();
     match slots.last()? {
         fidgp::layer::Slot::Dense(dense) if dense.weight.dim() == 2 => {

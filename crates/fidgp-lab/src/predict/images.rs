@@ -10,10 +10,10 @@ use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
-use super::{NOT_FINITE, Predictor};
+use super::Predictor;
 use crate::config::Method;
 use crate::error::{LabError, Result};
-use crate::evaluate::classify_members;
+use crate::evaluate::{NOT_FINITE, classify_members};
 use crate::source::View;
 
 /// Pictures that go through the network at once.
@@ -65,13 +65,16 @@ impl Predictor {
             return Err(LabError::config("MODEL", "takes tables: give it a .csv file, not pictures"));
         };
         let mut predicted = Vec::new();
-        for part in files.chunks(BATCH) {
+        for (number, part) in files.chunks(BATCH).enumerate() {
             let (sound, bad): (Vec<_>, Vec<_>) =
                 part.iter().map(|file| (file, see(file, view))).partition(|(_, seen)| seen.is_ok());
             let (names, pixels): (Vec<_>, Vec<_>) =
                 sound.into_iter().filter_map(|(file, seen)| Some((file, seen.ok()?))).unzip();
-            let said =
-                if pixels.is_empty() { Vec::new() } else { self.classify_pixels(&pixels, view, draws, tolerance)? };
+            let said = if pixels.is_empty() {
+                Vec::new()
+            } else {
+                self.classify_pixels((&pixels, number as u64), view, draws, tolerance)?
+            };
             let said = names.into_iter().cloned().zip(said.into_iter().map(Ok));
             let bad = bad.into_iter().filter_map(|(file, seen)| Some((file.clone(), Err(seen.err()?))));
             let mut done: Vec<Predicted> = said.chain(bad).collect();
@@ -83,7 +86,7 @@ impl Predictor {
 
     fn classify_pixels(
         &self,
-        pixels: &[Vec<u8>],
+        (pixels, number): (&[Vec<u8>], u64),
         view: View,
         draws: u64,
         tolerance: Option<f64>,
@@ -98,7 +101,8 @@ impl Predictor {
             (Some(_), known @ 1..) => draws.min(known), // a bound on the error takes what draws there are
             _ => draws,
         };
-        let (draws, members) = (self.draws(most)?, self.model.network.members());
+        let (mut draws, members) = (self.draws(most)?, self.model.network.members());
+        draws.first_batch = number;
         let (classified, used, error) = match tolerance {
             Some(tolerance) if members == 1 => {
                 let (classified, spent) = classify_to(&draws, &batch, tolerance)?;

@@ -25,9 +25,6 @@ use crate::model_folder::{self, MODEL_CONFIG_FILE};
 use crate::record::RESULTS_FILE;
 use crate::source::{TableView, View};
 
-/// What to do about a network whose outputs are no numbers although its weights are.
-const NOT_FINITE: &str = "its weights are so large that sums overflow: train it with a lower learning rate";
-
 /// A trained model.
 #[derive(Debug)]
 pub struct Predictor {

@@ -8,10 +8,10 @@ use fidgp_data::Picture;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
-use super::{NOT_FINITE, Predictor};
+use super::Predictor;
 use crate::config::DataConfig;
 use crate::error::{LabError, Result};
-use crate::evaluate::pixels;
+use crate::evaluate::{NOT_FINITE, pixels};
 use crate::maps::panels;
 use crate::source::View;
 

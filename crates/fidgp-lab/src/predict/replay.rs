@@ -23,8 +23,8 @@ pub struct Replayed<'a> {
 enum Capture {
     /// Operations are launched one by one.
     Off,
-    /// So many batches were warm-up.
-    Warming(SideStream, usize),
+    /// So many batches of this size, the first one's, were warm-up: noise is kept in it, so a capture must have it too.
+    Warming(SideStream, usize, Vec<i64>),
     /// Batches of this size are replayed.
     Ready(Captured),
 }
@@ -42,7 +42,7 @@ impl<'a> Replayed<'a> {
         let capture = match SideStream::new(device) {
             Ok(stream) => {
                 passes.keep_noise();
-                Capture::Warming(stream, 0)
+                Capture::Warming(stream, 0, Vec::new())
             }
             Err(error) => not_captured(&error),
         };
@@ -75,17 +75,22 @@ impl<'a> Replayed<'a> {
                 })?;
                 Ok(outputs)
             }
-            Capture::Warming(stream, done) if done < WARM_UP => {
+            Capture::Warming(stream, done, size) if done > 0 && size != batch.size() => {
+                self.capture = Capture::Warming(stream, done, size);
+                self.passes.renew_noise(number);
+                self.outputs(batch)
+            }
+            Capture::Warming(stream, done, _) if done < WARM_UP => {
                 self.passes.renew_noise(number);
                 match aside(self.device, stream, || self.outputs(batch)) {
                     Ok(outputs) => {
-                        self.capture = Capture::Warming(stream, done + 1);
+                        self.capture = Capture::Warming(stream, done + 1, batch.size());
                         outputs
                     }
                     Err(error) => self.give_up(&error, batch, number),
                 }
             }
-            Capture::Warming(stream, _) => match self.captured(batch, stream) {
+            Capture::Warming(stream, ..) => match self.captured(batch, stream) {
                 Ok(captured) => {
                     self.capture = Capture::Ready(captured);
                     self.next(batch, number)

@@ -85,13 +85,11 @@ impl Fit<'_> {
         let examples = DatasetSize::new(self.source.observations())?;
         let mut stepper = Stepper::new(self.model, examples, self.config.capture).with_sharpness(self.config.sharpness);
         let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
-        let (before, started) = (progress.seconds, Instant::now());
         if self.config.epochs == 0 {
             self.save(&optimiser, &progress)?; // the start is all there is
         }
         while progress.epoch < self.config.epochs {
             let finished = self.epoch(&mut stepper, &mut optimiser, &mut progress, watch)?;
-            progress.seconds = before + started.elapsed().as_secs_f64();
             if !finished {
                 self.save(&optimiser, &progress)?;
                 let command = self.go_on.to_owned();
@@ -151,10 +149,12 @@ impl Fit<'_> {
                 );
             }
             if stopping && progress.step_in_epoch < steps {
+                progress.seconds += started.elapsed().as_secs_f64();
                 return Ok(false);
             }
         }
         let seconds = started.elapsed().as_secs_f64();
+        progress.seconds += seconds;
         // What validation cannot compute the last batch may explain.
         let layer = || broken_layer(stepper, last.as_ref()?, Mode::Eval);
         let record = self.finish_epoch(optimiser, progress, (rate, seconds), &layer)?;
@@ -235,12 +235,14 @@ impl Fit<'_> {
         progress.sums.clear();
         let due =
             |every: u64| every > 0 && (progress.epoch.is_multiple_of(every) || progress.epoch == self.config.epochs);
+        let validating = Instant::now();
         let validation = if due(self.config.validate_every) {
             let validated = self.validate.map(|validate| validate(self.model)).transpose();
             validated.map_err(|error| self.failed_validation(error, progress, layer))?
         } else {
             None
         };
+        progress.seconds += validating.elapsed().as_secs_f64(); // before it is saved
         let beta = self.config.kl.beta(progress.epoch as f64);
         let without_kl = kl_inducing == 0.0 && kl_conditional == 0.0;
         let full_kl = without_kl || beta >= self.config.kl.weight;

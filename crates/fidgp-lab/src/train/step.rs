@@ -62,16 +62,23 @@ pub struct Stepper<'a> {
 enum Capture {
     /// Kernels are launched one by one.
     Off,
-    /// So many steps were warm-up, on the stream that will be captured; the last one's noise on outputs has the shapes.
-    Warming(SideStream, usize, OutputNoise),
+    /// So many steps were warm-up, on the stream that will be captured.
+    Warming(SideStream, usize, Warmed),
     /// Steps of this batch size are replayed.
     Ready(SideStream, Box<Captured>),
 }
 
 impl Capture {
     fn warming(stream: SideStream) -> Self {
-        Self::Warming(stream, 0, OutputNoise::default())
+        Self::Warming(stream, 0, Warmed::default())
     }
+}
+
+/// What the last step of a warm-up leaves for the capture, which must be of the very same shapes.
+#[derive(Debug, Default)]
+struct Warmed {
+    size: Vec<i64>,
+    outputs: OutputNoise,
 }
 
 #[derive(Debug)]
@@ -124,14 +131,16 @@ impl<'a> Stepper<'a> {
         self
     }
 
-    /// Losses and gradient. Only batches of the first one's size are captured.
+    /// Losses and gradient. Only batches of the largest size are captured.
     ///
     /// # Errors
     /// When the batch does not fit the network or a covariance cannot be factorised.
     pub fn step(&mut self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {
         match std::mem::replace(&mut self.capture, Capture::Off) {
             Capture::Off => self.plain(input, optimiser),
-            Capture::Ready(stream, captured) if captured.frozen_norm != input.frozen_norm => {
+            Capture::Ready(stream, captured)
+                if captured.frozen_norm != input.frozen_norm || captured.fixed.x.size()[0] < input.x.size()[0] =>
+            {
                 drop(captured);
                 self.capture = Capture::warming(stream);
                 self.step(input, optimiser)
@@ -153,11 +162,16 @@ impl<'a> Stepper<'a> {
                     }
                 }
             }
-            Capture::Warming(stream, done, _) if done < WARM_UP => {
+            Capture::Warming(stream, done, warmed) if done > 0 && warmed.size[0] > input.x.size()[0] => {
+                self.capture = Capture::Warming(stream, done, warmed);
+                self.plain(input, optimiser)
+            }
+            Capture::Warming(stream, done, warmed) if done < WARM_UP || warmed.size != input.x.size() => {
+                let done = if warmed.size == input.x.size() { done } else { 0 };
                 match aside(self.model.store.device(), stream, || self.warm_up(input, optimiser)) {
                     Ok(warmed) => {
                         let (stepped, outputs) = warmed?;
-                        self.capture = Capture::Warming(stream, done + 1, outputs);
+                        self.capture = Capture::Warming(stream, done + 1, Warmed { size: input.x.size(), outputs });
                         Ok(stepped)
                     }
                     Err(error) => {
@@ -166,7 +180,7 @@ impl<'a> Stepper<'a> {
                     }
                 }
             }
-            Capture::Warming(stream, _, outputs) => match self.captured(stream, input, outputs, optimiser) {
+            Capture::Warming(stream, _, warmed) => match self.captured(stream, input, warmed.outputs, optimiser) {
                 Ok(captured) => {
                     self.capture = Capture::Ready(stream, Box::new(captured));
                     self.step(input, optimiser)
@@ -236,7 +250,8 @@ impl<'a> Stepper<'a> {
                 let at_here = optimiser.kept_gradient(&nll)?;
                 let divergence = negative_elbo(&nll.zeros_like(), kl.as_ref(), &fixed.beta, self.examples);
                 let divergence = kl.is_some().then(|| optimiser.gradient(&divergence)).transpose()?;
-                let away = &at_here * (rho / (at_here.norm() + 1e-12));
+                // A gradient that is not finite must not spread to the parameters before the loss is looked at.
+                let away = (&at_here * (rho / (at_here.norm() + 1e-12))).nan_to_num(0.0, 0.0, 0.0);
                 optimiser.shift(&away);
                 let sharp = self.nll_gradient(fixed, frozen_norm, optimiser);
                 optimiser.shift(&-away);

@@ -8,6 +8,9 @@ use tch::nn::Path;
 
 use crate::{Error, Result};
 
+/// When the iteration counts as settled: relative growth of σ̂ over eight steps, and the most steps spent on it.
+const SETTLED: (f64, usize) = (1e-7, 4096);
+
 /// A plain weight, scaled down where its matrix `[d_out, d_in]` has a spectral norm above the bound.
 #[derive(Debug)]
 pub struct SpectralWeight {
@@ -47,6 +50,10 @@ impl SpectralWeight {
 impl CustomWeight for SpectralWeight {
     fn name(&self) -> &str {
         &self.dense.name
+    }
+
+    fn started(&self) {
+        self.state.settle(&self.dense.weight.detach().flatten(1, -1), SETTLED.0, SETTLED.1);
     }
 
     /// One step of the power iteration in training, none in evaluation.

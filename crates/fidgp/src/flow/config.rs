@@ -62,6 +62,31 @@ impl FlowConfig {
         Ok(AnyFlow::new(self.clone(), body))
     }
 
+    /// Whether [`Self::init`] would take these settings.
+    ///
+    /// # Errors
+    /// Names the setting that cannot be.
+    pub fn check(&self, dim: i64) -> Result<()> {
+        match self {
+            Self::Made(config) => config.check(dim),
+            Self::Iaf(config) => config.check(dim),
+            Self::Lipschitz(config) => config.check(),
+            Self::Diagonal(config) => config.check(),
+            Self::Coupling(config) => config.check(dim),
+        }
+    }
+
+    /// How many numbers that are not trained [`Self::init`] would create: those of power iterations.
+    pub fn state_count(&self, dim: i64) -> i64 {
+        match self {
+            Self::Made(config) => config.state_count(dim),
+            Self::Iaf(config) => config.depth * config.made.state_count(dim),
+            Self::Lipschitz(config) => config.state_count(dim),
+            Self::Diagonal(_) => 0,
+            Self::Coupling(config) => config.state_count(dim),
+        }
+    }
+
     /// How many trainable numbers [`Self::init`] would create.
     pub fn parameter_count(&self, dim: i64) -> i64 {
         match self {

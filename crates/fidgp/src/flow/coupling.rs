@@ -37,6 +37,13 @@ impl CouplingConfig {
         (0..self.layers).map(|i| layer(halves(dim, i as usize))).sum()
     }
 
+    /// How many numbers of its power iterations [`Self::init`] would create.
+    pub(super) fn state_count(&self, dim: i64) -> i64 {
+        let (h, of) = (self.hidden.unwrap_or(dim), |out, input| self.spectral.state_count(out, input));
+        let layer = |(kept, moved): (i64, i64)| of(h, kept) + of(h, h) + of(2 * moved, h);
+        (0..self.layers).map(|i| layer(halves(dim, i as usize))).sum()
+    }
+
     /// Creates the flow on ℝᶜ, C = `dim` ≥ 2, with its variables under `path`.
     pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<CouplingFlow> {
         self.check(dim)?;
@@ -56,7 +63,7 @@ impl CouplingConfig {
         Ok(Coupling { initial, middle, last: linear("last", (2 * moved, hidden))? })
     }
 
-    fn check(&self, dim: i64) -> Result<()> {
+    pub(super) fn check(&self, dim: i64) -> Result<()> {
         let refuse = |setting: &str, value: String, advice: &str| Err(Error::setting(setting, value, advice));
         if dim < 2 {
             return refuse(

@@ -31,14 +31,19 @@ impl DiagonalConfig {
 
     /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`. Nothing is random.
     pub fn init(&self, path: &Path, dim: i64, _key: Key) -> Result<DiagonalFlow> {
-        if !(self.slope > 0.0 && self.slope < 1.0) {
-            return Err(Error::setting("flow.slope", self.slope, "give a slope strictly between 0 and 1"));
-        }
+        self.check()?;
         let raw = (self.slope / (1.0 - self.slope)).ln();
         let options = (path.kind(), path.device());
         let raw_slope = path.add("raw_slope", Tensor::full([dim], raw, options), true);
         let shift = path.add("shift", Tensor::zeros([dim], options), true);
         DiagonalFlow::from_tensors(raw_slope, shift)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.slope > 0.0 && self.slope < 1.0 {
+            return Ok(());
+        }
+        Err(Error::setting("flow.slope", self.slope, "give a slope strictly between 0 and 1"))
     }
 }
 

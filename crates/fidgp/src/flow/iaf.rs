@@ -32,11 +32,16 @@ impl IafConfig {
 
     /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`.
     pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<IafFlow> {
+        self.check(dim)?;
+        let map = |i: i64| self.made.init(&(path / "maps" / i), dim, key.fold("maps").at(i as u64));
+        Ok(IafFlow { maps: (0..self.depth).map(map).collect::<Result<_>>()? })
+    }
+
+    pub(super) fn check(&self, dim: i64) -> Result<()> {
         if self.depth < 1 {
             return Err(Error::setting("flow.depth", self.depth, "give at least one map"));
         }
-        let map = |i: i64| self.made.init(&(path / "maps" / i), dim, key.fold("maps").at(i as u64));
-        Ok(IafFlow { maps: (0..self.depth).map(map).collect::<Result<_>>()? })
+        self.made.check(dim)
     }
 }
 

@@ -46,19 +46,32 @@ impl LipschitzConfig {
         self.layers * (dim * dim + dim)
     }
 
-    /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`: W = I + 10⁻³N(0, 1/C), b = 0.
-    pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<LipschitzFlow> {
+    /// How many numbers of its power iterations [`Self::init`] would create.
+    pub(super) fn state_count(&self, dim: i64) -> i64 {
+        self.layers * self.rule().state_count(dim, dim)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
         if self.layers < 1 {
             return Err(Error::setting("flow.layers", self.layers, "give at least one layer"));
         }
+        Ok(())
+    }
+
+    fn rule(&self) -> SpectralRule {
+        if self.norm == NormBy::Power { SpectralRule::Downwards } else { SpectralRule::Off }
+    }
+
+    /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`: W = I + 10⁻³N(0, 1/C), b = 0.
+    pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<LipschitzFlow> {
+        self.check()?;
         let options = (path.kind(), path.device());
-        let rule = if self.norm == NormBy::Power { SpectralRule::Downwards } else { SpectralRule::Off };
         let layer = |i: i64| {
             let key = key.fold("layers").at(i as u64);
             let noise =
                 key.fold("weight").normal(&[dim, dim], options.0, options.1) * (START_NOISE / (dim as f64).sqrt());
             let start = (Tensor::eye(dim, options) + noise, Tensor::zeros([dim], options));
-            LinearParams::init(&(path / "layers" / i), start, rule, None, key)
+            LinearParams::init(&(path / "layers" / i), start, self.rule(), None, key)
         };
         LipschitzFlow::from_layers((0..self.layers).map(layer).collect())
     }

@@ -57,6 +57,12 @@ impl MadeConfig {
         dim * hidden + hidden + self.blocks * block + 2 * dim * hidden + 2 * dim
     }
 
+    /// How many numbers of its power iterations [`Self::init`] would create.
+    pub(super) fn state_count(&self, dim: i64) -> i64 {
+        let (hidden, of) = (self.hidden(dim), |out, input| self.spectral.state_count(out, input));
+        of(hidden, dim) + 2 * self.blocks * of(hidden, hidden) + of(2 * dim, hidden)
+    }
+
     /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`.
     pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<MadeFlow> {
         self.check(dim)?;
@@ -89,7 +95,7 @@ impl MadeConfig {
         self.hidden.unwrap_or(dim)
     }
 
-    fn check(&self, dim: i64) -> Result<()> {
+    pub(super) fn check(&self, dim: i64) -> Result<()> {
         let refuse =
             |setting: &str, value: String, advice: &str| Err(Error::setting(format!("flow.{setting}"), value, advice));
         if dim < 1 {

@@ -79,6 +79,9 @@ pub trait CustomWeight: Debug + Send {
         Ok(())
     }
 
+    /// Its plain weight was replaced by a trained one: what it keeps of the weight itself is to follow.
+    fn started(&self) {}
+
     /// When it must look at the training data beside its training; then [`Self::settle`] is called.
     fn settles(&self) -> Option<Moment> {
         None

@@ -32,10 +32,7 @@ pub fn segment(draws: &Draws, images: &Tensor, classes: i64, window: Option<[i64
         return Err(Error::shape("images", &images.size(), "[N, C, H, W]"));
     };
     let [rows, cols] = window.unwrap_or([height, width]).map(|side| side.max(1));
-    let places: Vec<_> = starts(height, rows)
-        .into_iter()
-        .flat_map(|top| starts(width, cols).into_iter().map(move |left| (top, left)))
-        .collect();
+    let places = places([height, width], [rows, cols]);
     let (rows, cols) = (rows.min(height), cols.min(width));
     let cut = |tensor: &Tensor, (top, left): (i64, i64)| tensor.narrow(-2, top, rows).narrow(-1, left, cols);
     let batches: Vec<_> = places.iter().map(|&place| cut(images, place)).collect();
@@ -66,6 +63,17 @@ pub fn segment(draws: &Draws, images: &Tensor, classes: i64, window: Option<[i64
     let (probs, aleatoric) = (probs / passes as f64, entropy / passes as f64);
     let total = entropy_of(&probs);
     Ok(Segmented { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric })
+}
+
+/// How many windows [`segment`] takes of pictures of a height and width: each has noise of its own.
+pub fn windows(size: [i64; 2], window: Option<[i64; 2]>) -> usize {
+    places(size, window.unwrap_or(size).map(|side| side.max(1))).len()
+}
+
+/// Where windows begin: top and left.
+fn places([height, width]: [i64; 2], [rows, cols]: [i64; 2]) -> Vec<(i64, i64)> {
+    let lefts = starts(width, cols);
+    starts(height, rows).into_iter().flat_map(|top| lefts.iter().map(move |&left| (top, left))).collect()
 }
 
 /// What is kept of the draws.

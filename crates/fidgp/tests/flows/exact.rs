@@ -79,6 +79,8 @@ fn counts_follow_the_formula_and_the_store() {
             let trainable: usize = store.trainable_variables().iter().map(Tensor::numel).sum();
             assert_eq!(flow.parameter_count(), trainable as i64, "{config:?}");
             assert_eq!(config.parameter_count(dim), trainable as i64, "{config:?}");
+            let all: usize = store.variables().values().map(Tensor::numel).sum();
+            assert_eq!(config.state_count(dim), (all - trainable) as i64, "{config:?}");
             assert_eq!(flow.dim(), dim);
         }
     }
