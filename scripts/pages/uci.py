@@ -104,26 +104,6 @@ def compared():
     return [*rows, "", text, "", "![Parameters against NLL of eleven methods, whiskers over seeds, a line through those that no other beats in both](compare-pareto.svg)"]
 
 
-def older():
-    """The tables whose records of a method are from before it was chosen as now: all that it tries stand in a record of its choice."""
-    tries = {"fidgp": 12, "ffgu": 12, "mean-field": 6, "f-sgvb-lrt": 2}
-    source = {"ffgu": "fidgp"}
-    chosen = lambda name, method: any(len(record["candidates"]) >= tries[method] for record in read(f"uci/choice/{name}-{source.get(method, method)}.json"))
-    left = {label: [name for name, runs in uci_runs().items() if runs[method] and not chosen(name, method)] for method, label in UCI_METHODS if method in tries}
-    said = "; ".join(f"{label} on {', '.join(names)}" for label, names in left.items() if names)
-    flows = [name for name, runs in uci_runs().items() if runs["fidgp"]["config"]["inducing"]["posterior"]["flow"]["kind"] != "diagonal"]
-    flow = f"FiD-GP on {', '.join(flows)} has a MADE flow, the others the diagonal one. " if flows else ""
-    return (f"From before that, with settings of earlier searches on validation or a method's defaults: {said}. " if said else "") + flow
-
-
-def mean_field_note():
-    """Where F-SGVB-LRT has the settings that validation chose for mean field."""
-    with_both = [name for name in uci_runs() if all(read(f"uci/choice/{name}-{method}.json") for method in ("mean-field", "f-sgvb-lrt"))]
-    settings = lambda name, method: [read(f"uci/{name}-{method}.json")[0]["config"][section] for section in ("baseline", "likelihood")]
-    names = [name for name in with_both if settings(name, "f-sgvb-lrt") == settings(name, "mean-field")]
-    return f" on {', '.join(names)}, on the others the noise of the config and the default"
-
-
 def same_heads():
     """Where DUE is its SVGP head: its bound does not bind."""
     nlls = lambda run: [one["metrics"]["reg/NLL"] for one in run["splits"]["runs"]]
@@ -145,4 +125,4 @@ def far_from_published():
 
 def uci_said():
     """How settings were chosen, and where they were not."""
-    return f"`scripts/uci` compares a few settings of each method by NLL on validation parts of the first training splits, as the last table says, and trains with the best: whether the noise is learnt as one level or predicted for each input, and a knob or two of some methods. A dash there: settings that are taken over (weight decay from the deterministic network, DUE's from the SVGP head, FFG-U's from FiD-GP). Where FiD-GP chose among 19, mean field's prior N(0, 1) was one of its three. F-SGVB-LRT has the noise and the largest deviation of mean field{mean_field_note()}. {older()}Where the noise is predicted the likelihood forgives errors it expects, and RMSE is the worse for it.{far_from_published()}{same_heads()} On yacht BatchEnsemble, several networks and dropout beat FiD-GP clearly once they predict the noise as it does. ¹ Gal & Ghahramani's protocol on the same splits. ² Lakshminarayanan et al. 2017, table 1, on splits of their own kind, 40 epochs."
+    return f"`scripts/uci` compares a few settings of each method by NLL on validation parts of the first training splits, as the last table says, and trains with the best: whether the noise is learnt as one level or predicted for each input, and a knob or two of some methods. A dash there: settings that are taken over (weight decay from the deterministic network, DUE's from the SVGP head, FFG-U's from FiD-GP). FiD-GP chose among 19, mean field's prior N(0, 1) being one of its three, the others among 2 to 8: more choices find lower validation NLL, so its rows had the better chance. F-SGVB-LRT has the noise and the largest deviation that were chosen for mean field. Where the noise is predicted the likelihood forgives errors it expects, and RMSE is the worse for it.{far_from_published()}{same_heads()} On yacht BatchEnsemble, several networks and dropout beat FiD-GP clearly once they predict the noise as it does. ¹ Gal & Ghahramani's protocol on the same splits. ² Lakshminarayanan et al. 2017, table 1, on splits of their own kind, 40 epochs."

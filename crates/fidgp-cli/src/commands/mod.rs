@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fidgp_lab::model_folder::MODEL_CONFIG_FILE;
 use fidgp_lab::record::Results;
 use fidgp_lab::{LabError, experiment};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// What a command returns.
@@ -33,27 +33,23 @@ pub type Outcome = Result<std::process::ExitCode, LabError>;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The flag that Ctrl-C raises, and SIGTERM, with which schedulers and shutdowns ask; a second one ends the program at once.
+/// The flag that Ctrl-C raises, SIGTERM, with which schedulers and shutdowns ask, and SIGHUP, when a terminal is closed; a
+/// second one ends the program at once.
 fn stop_on_interrupt() -> &'static AtomicBool {
-    match Signals::new([SIGINT, SIGTERM]) {
-        Ok(mut signals) => {
-            std::thread::spawn(move || signals.forever().for_each(|_| raise()));
-        }
-        Err(_) => tell!("warning: Ctrl-C cannot be caught here; it will end the run without saving"),
+    if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) {
+        std::thread::spawn(move || signals.forever().for_each(|_| raise()));
+    } else {
+        tell!("warning: Ctrl-C cannot be caught here; it will end the run without saving");
     }
     &STOP
 }
 
 fn raise() {
     if STOP.swap(true, Ordering::Relaxed) {
-        end_at_once();
+        // Not std::process::exit: libtorch's destructors would run beside the thread that computes, and crash.
+        signal_hook::low_level::exit(130);
     }
-    tell!("\nstopping after this step (press Ctrl-C again to stop at once)");
-}
-
-#[expect(clippy::disallowed_methods, reason = "the user asked twice to stop")]
-fn end_at_once() -> ! {
-    std::process::exit(130)
+    tell!("\nstopping after this step, or after the evaluation under way (press Ctrl-C again to stop at once)");
 }
 
 /// Words as they are typed into a shell.
