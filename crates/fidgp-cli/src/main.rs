@@ -20,6 +20,7 @@ use clap::Parser;
 use args::{Arguments, Command};
 
 fn main() -> ExitCode {
+    fidgp_cuda::keep_freed_memory();
     // The CUDA part of libtorch must be opened before the first call into libtorch.
     let cuda = fidgp_lab::device::prepare();
     tracing_subscriber::fmt()

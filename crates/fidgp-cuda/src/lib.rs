@@ -20,13 +20,15 @@
 //! Opening the library says that kernels are there, not that a GPU is: ask torch for that, afterwards.
 //!
 //! The second thing here is [`Graph`], libtorch's own CUDA graph class, which `tch` does not offer, and beside it
-//! settings of libtorch: its cache of memory, the precision and the order of convolutions.
+//! settings of libtorch: its cache of memory, the precision and the order of convolutions; the third [`keep_freed_memory`], a
+//! setting of the C library that libtorch's CPU part gains by.
 //!
 //! This is the only crate of the workspace with `unsafe` in it, and it knows nothing of tensors.
 
 mod graph;
 mod library;
 mod machine;
+mod memory;
 mod reads;
 
 use std::fmt;
@@ -37,6 +39,7 @@ pub use graph::{
     Graph, GraphError, SideStream, empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions, use_device,
 };
 pub use machine::{driver_version, linked_libtorch};
+pub use memory::keep_freed_memory;
 #[cfg(target_os = "linux")]
 pub use reads::host_reads;
 
