@@ -71,6 +71,9 @@ pub struct Place {
     /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
     #[arg(long)]
     pub data: Option<PathBuf>,
+    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
+    pub threads: Option<NonZero<u16>>,
 }
 
 #[derive(Debug, Args)]
@@ -123,9 +126,6 @@ pub struct Train {
     /// Splits trained at the same time [default: one per core]
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub parallel: Option<NonZero<usize>>,
-    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
-    #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
-    pub threads: Option<NonZero<u16>>,
 }
 
 /// Measure the trained network of a run again.
@@ -242,6 +242,9 @@ pub struct Predict {
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
     pub device: String,
+    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
+    pub threads: Option<NonZero<u16>>,
 }
 
 /// Wrap a trained network: how much of it the Bayesian one keeps, before any training.
@@ -337,9 +340,6 @@ pub struct Compare {
     /// Splits trained at the same time [default: one per core]
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub parallel: Option<NonZero<usize>>,
-    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
-    #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
-    pub threads: Option<NonZero<u16>>,
     /// Score these sets as out of distribution with every run, as `fidgp ood` does
     #[arg(long, value_delimiter = ',', value_name = "SET,…")]
     pub ood: Vec<String>,

@@ -21,6 +21,7 @@ use args::{Arguments, Command};
 
 fn main() -> ExitCode {
     fidgp_cuda::keep_freed_memory();
+    fidgp_lab::record::built_from(env!("FIDGP_BUILT_FROM"));
     // The CUDA part of libtorch must be opened before the first call into libtorch.
     let cuda = fidgp_lab::device::prepare();
     tracing_subscriber::fmt()

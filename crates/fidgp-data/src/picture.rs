@@ -3,7 +3,7 @@
 use std::{io::Cursor, path::Path};
 
 use image::{
-    DynamicImage, ImageDecoder, ImageFormat, ImageReader, ImageResult, Limits, RgbImage,
+    DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, ImageResult, Limits, RgbImage,
     imageops::{self, FilterType},
     metadata::Orientation,
 };
@@ -14,6 +14,8 @@ use crate::{CropBox, Error, Result, bytes};
 const SUPPORTED: [ImageFormat; 3] = [ImageFormat::Jpeg, ImageFormat::Png, ImageFormat::WebP];
 /// No picture is enlarged beyond this many pixels.
 const MOST_PIXELS: f64 = 1e8;
+/// What the decoded bytes of a picture may take: the bound that decoders have by themselves.
+const MOST_BYTES: u64 = 512 << 20;
 
 /// A picture in red, green and blue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +35,10 @@ impl Picture {
         let said = match decoded {
             Some(Ok(_)) if is_cut_jpeg(&content) => "the JPEG ends inside its data".to_owned(),
             Some(Ok(decoded)) => return Ok(Self(decoded.into_rgb8())),
+            Some(Err(ImageError::Limits(_))) => {
+                let problem = format!("is larger than the {} MB that are decoded of one picture", MOST_BYTES >> 20);
+                return Err(Error::file(file, problem, "make it smaller"));
+            }
             Some(Err(error)) => error.to_string(),
             None => "it does not begin as a JPEG, PNG or WebP does".to_owned(),
         };
@@ -131,7 +137,9 @@ impl Picture {
 /// The picture the right way up; on an error the cursor stands where the decoder gave up.
 fn decoded(bytes: &mut Cursor<&Vec<u8>>, format: ImageFormat) -> ImageResult<DynamicImage> {
     let mut decoder = ImageReader::with_format(bytes, format).into_decoder()?;
-    Limits::default().reserve(decoder.total_bytes())?;
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MOST_BYTES);
+    limits.reserve(decoder.total_bytes())?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut picture = DynamicImage::from_decoder(decoder)?;
     picture.apply_orientation(orientation);

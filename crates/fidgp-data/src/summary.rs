@@ -13,6 +13,7 @@ use crate::{Images, Result, Table, digest::file_sha256, table::moments};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// Where it was looked for.
+    #[serde(serialize_with = "shown")]
     pub path: PathBuf,
     /// What it is, in words.
     pub kind: String,
@@ -56,11 +57,17 @@ pub struct ClassCount {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileDigest {
     /// Its path.
+    #[serde(serialize_with = "shown")]
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
     /// SHA-256, hex.
     pub sha256: String,
+}
+
+/// A path as far as it is text: one that is not has no other form in JSON.
+fn shown<S: serde::Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 impl PartSummary {

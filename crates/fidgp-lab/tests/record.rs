@@ -5,7 +5,7 @@ mod made_up;
 use std::{fs, io::Write, path::Path};
 
 use fidgp_lab::record::{
-    EpochRecord, EpochWriter, RESULTS_FILE, Results, SplitMetrics, Splits, commit, commit::commit_of, read_epochs,
+    EpochRecord, EpochWriter, RESULTS_FILE, Results, SplitMetrics, Splits, built_from, commit, read_epochs,
     write_atomically,
 };
 use serde_json::{Value, json};
@@ -136,10 +136,11 @@ fn a_diverged_epoch_is_kept_and_a_wrong_line_is_named() {
 }
 
 #[test]
-fn the_commit_never_fails() {
-    assert_eq!(commit_of(Path::new("/no/such/folder")), "unknown");
-    assert_eq!(commit_of(folder().path()), "unknown");
-    assert!(!commit().is_empty());
+fn the_commit_is_the_one_the_program_was_built_from() {
+    assert_eq!(commit(), "unknown");
+    built_from("0123456789ab");
+    built_from("another");
+    assert_eq!(commit(), "0123456789ab");
 }
 
 /// Field names of a document, except below keys that hold free names.

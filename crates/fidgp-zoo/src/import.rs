@@ -18,6 +18,9 @@ const ALIASES: [(&str, &str); 3] = [("shortcut.", "downsample."), ("linear.", "f
 /// Where segmentation networks keep a classifier's layers.
 const BACKBONE: &str = "backbone.";
 
+/// What the last layers of classifiers are called.
+const HEADS: [&str; 2] = ["fc.", "linear."];
+
 /// How much of the network a file must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportMode {
@@ -25,7 +28,7 @@ pub enum ImportMode {
     Whole,
     /// What fits is taken; tensors that are missing or have another shape (a head for other classes) keep their values.
     Partial,
-    /// Every tensor of the backbone: a classifier's file, for a network with another head.
+    /// Every tensor of the backbone: a classifier's file, for a network with another head, which keeps its values.
     Backbone,
 }
 
@@ -43,12 +46,24 @@ pub fn import(store: &VarStore, path: &Path, mode: ImportMode) -> Result<ImportR
 /// [`Error::Import`] with the whole report when they do not fit; then nothing is changed.
 pub fn import_tensors(store: &VarStore, tensors: Vec<(String, Tensor)>, mode: ImportMode) -> Result<ImportReport> {
     let variables: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
-    let (mut report, values) = assign(&variables, tensors);
+    let inner = variables.keys().any(|name| name.starts_with(BACKBONE));
     let concerns = |name: &str| match mode {
         ImportMode::Whole => true,
         ImportMode::Partial => false,
-        ImportMode::Backbone => name.starts_with(BACKBONE),
+        ImportMode::Backbone => {
+            if inner {
+                name.starts_with(BACKBONE)
+            } else {
+                !is_head(name)
+            }
+        }
     };
+    let (mut report, mut values) = assign(&variables, tensors);
+    if mode == ImportMode::Backbone {
+        values.retain(|name, _| inner || !is_head(name)); // a head that fits by chance is of other classes all the same
+        report.matched.retain(|name| values.contains_key(name));
+        report.renamed.retain(|(_, name)| values.contains_key(name));
+    }
     let mismatched = report.shape_mismatch.iter().map(|mismatch| &mismatch.name);
     let unfit = report.missing.iter().chain(mismatched).any(|name| concerns(name));
     if unfit || report.found() == 0 {
@@ -61,6 +76,11 @@ pub fn import_tensors(store: &VarStore, tensors: Vec<(String, Tensor)>, mode: Im
         }
     });
     Ok(report)
+}
+
+/// Whether a tensor is one of a classifier's last layer.
+pub fn is_head(name: &str) -> bool {
+    HEADS.iter().any(|head| name.starts_with(head))
 }
 
 /// Finds the place of every tensor, and says what became of each.

@@ -52,7 +52,7 @@ pub use error::{Error, Result};
 pub use fcn::{Fcn, FcnConfig};
 pub use geometry::{LayerGeometry, Operation};
 pub use hrnet::{Hrnet, HrnetConfig};
-pub use import::{ImportMode, import, import_tensors};
+pub use import::{ImportMode, import, import_tensors, is_head};
 pub use import_report::{ImportReport, Mismatch};
 pub use mlp::{Activation, Mlp, MlpConfig};
 pub use network::NetworkConfig;

@@ -16,7 +16,7 @@ const EDGE: &str = "That is an end of the range it is looked for in, 1/20 to 20:
 pub fn run(arguments: &Calibrate) -> Outcome {
     super::check_is_run(&arguments.run)?;
     let config = config::read(&arguments.run.join(CONFIG_FILE), &[])?;
-    tch::set_num_threads(threads_for(&config, None)?);
+    tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
     let data = data_root(arguments.place.data.as_deref(), &config)?;
     let found = calibrate::run(&config, &arguments.run, &data, device::choose(&arguments.place.device)?)?;
     if arguments.json {

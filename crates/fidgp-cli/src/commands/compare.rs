@@ -24,7 +24,7 @@ pub fn run(arguments: &Compare) -> Outcome {
     let configs = configs(arguments)?;
     let first = configs.first().ok_or_else(|| LabError::config("CONFIG", "is missing: give at least one"))?;
     let device = device::choose(&arguments.place.device)?;
-    tch::set_num_threads(threads_for(first, arguments.threads)?);
+    tch::set_num_threads(threads_for(first, arguments.place.threads)?);
     let plan = Plan {
         device,
         data_root: data_root(arguments.place.data.as_deref(), first)?,

@@ -17,7 +17,7 @@ pub fn run(arguments: &Eval) -> Outcome {
     let config = &mut predictor.config;
     config.predict.draws = arguments.draws.unwrap_or(config.predict.draws);
     config.check()?;
-    tch::set_num_threads(threads_for(config, None)?);
+    tch::set_num_threads(threads_for(config, arguments.place.threads)?);
     let setting = Setting {
         device,
         data_root: data_root(arguments.place.data.as_deref(), config)?,

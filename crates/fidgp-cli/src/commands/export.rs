@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use fidgp_lab::LabError;
+use fidgp_lab::experiment::CONFIG_FILE;
 use fidgp_lab::model_folder;
 use fidgp_lab::predict::Predictor;
 use tch::Device;
@@ -14,6 +15,10 @@ pub fn run(arguments: &Export) -> Outcome {
     let Export { run, out, force, .. } = arguments;
     if let Some(file) = model_folder::FILES.iter().find(|file| out.join(file).exists() && !force) {
         let why = format!("holds a {file} already; choose another --out, or pass --force to write over it");
+        return Err(LabError::config(out.display().to_string(), why));
+    }
+    if out.join(CONFIG_FILE).exists() {
+        let why = "holds a run, whose files a model would mix with; choose another --out";
         return Err(LabError::config(out.display().to_string(), why));
     }
     super::check_is_run(run)?;

@@ -36,12 +36,21 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// The flag that Ctrl-C raises, SIGTERM, with which schedulers and shutdowns ask, and SIGHUP, when a terminal is closed; a
 /// second one ends the program at once.
 fn stop_on_interrupt() -> &'static AtomicBool {
-    if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) {
+    let asked = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
+    if let Ok(mut signals) = Signals::new(asked) {
         std::thread::spawn(move || signals.forever().for_each(|_| raise()));
     } else {
         tell!("warning: Ctrl-C cannot be caught here; it will end the run without saving");
     }
     &STOP
+}
+
+/// Whether a signal is ignored, as `nohup` has it; then it stays so. Nobody knows where there is no /proc.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 fn raise() {
@@ -67,7 +76,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The command that goes on with a run, on the data and the device that were named.
+/// The command that goes on with a run, on the data and the device that were named, with as many threads.
 fn go_on(run: &Path, place: &crate::args::Place) -> String {
     let mut words = vec!["fidgp".to_owned(), "train".to_owned(), "--resume".to_owned(), run.display().to_string()];
     if let Some(data) = &place.data {
@@ -75,6 +84,10 @@ fn go_on(run: &Path, place: &crate::args::Place) -> String {
     }
     if place.device != "auto" {
         words.extend(["--device".to_owned(), place.device.clone()]);
+    }
+    if let Some(threads) = place.threads {
+        // bit for bit is with as many threads: sums are added up in another order otherwise
+        words.extend(["--threads".to_owned(), threads.to_string()]);
     }
     typed(words.into_iter())
 }

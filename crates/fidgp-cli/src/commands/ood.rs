@@ -22,7 +22,7 @@ pub fn run(arguments: &Ood) -> Outcome {
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
             let predictor = Predictor::open(model, device::choose(&arguments.place.device)?)?;
-            tch::set_num_threads(threads_for(&predictor.config, None)?);
+            tch::set_num_threads(threads_for(&predictor.config, arguments.place.threads)?);
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.place.data.as_deref(), &predictor.config)?;
             let mut settings = settings(arguments, model, draws, root);

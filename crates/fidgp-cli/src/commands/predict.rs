@@ -17,7 +17,7 @@ pub(super) type Failed = (PathBuf, LabError);
 
 pub fn run(arguments: &Predict) -> Outcome {
     let predictor = Predictor::open(&arguments.model, device::choose(&arguments.device)?)?;
-    tch::set_num_threads(threads_for(&predictor.config, None)?);
+    tch::set_num_threads(threads_for(&predictor.config, arguments.threads)?);
     let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
     if draws == 0 {
         return Err(LabError::config("--draws", "0 must be at least 1; 8 is usual"));
@@ -30,9 +30,13 @@ pub fn run(arguments: &Predict) -> Outcome {
         tables(&predictor, arguments, draws)?
     };
     if arguments.json {
-        let failed: Vec<_> =
-            failed.iter().map(|(file, error)| json!({"input": file, "error": error.to_string()})).collect();
-        super::print_json(&json!({"model": arguments.model, "draws": draws, "inputs": said.json, "failed": failed}))?;
+        let failed: Vec<_> = failed
+            .iter()
+            .map(|(file, error)| json!({"input": file.display().to_string(), "error": error.to_string()}))
+            .collect();
+        super::print_json(
+            &json!({"model": arguments.model.display().to_string(), "draws": draws, "inputs": said.json, "failed": failed}),
+        )?;
     } else {
         super::print(&said.table)?;
     }
@@ -104,7 +108,7 @@ fn class_json(predictor: &Predictor, file: &Path, said: &ClassPrediction, top: u
     let class = |(index, probability): (usize, f64)| json!({"class": predictor.classes[index], "index": index, "probability": probability});
     let ClassPrediction { total, aleatoric, epistemic, draws, .. } = said;
     let top: Vec<_> = said.top(top).into_iter().map(class).collect();
-    let mut json = json!({"input": file, "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws});
+    let mut json = json!({"input": file.display().to_string(), "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws});
     for (name, value) in [("log_density", said.log_density), ("error", said.error)] {
         if let Some(value) = value {
             json[name] = value.into();
@@ -160,7 +164,7 @@ fn tables(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sai
         match predictor.regress(file, draws) {
             Ok(rows) => {
                 said.table += &number_table(file, &rows);
-                let row = |(row, prediction): (usize, &NumberPrediction)| json!({"input": file, "row": row, "prediction": prediction});
+                let row = |(row, prediction): (usize, &NumberPrediction)| json!({"input": file.display().to_string(), "row": row, "prediction": prediction});
                 said.json.extend(rows.iter().enumerate().map(row));
             }
             Err(error @ (LabError::Data(_) | LabError::File { .. })) => failed.push((file.clone(), error)),

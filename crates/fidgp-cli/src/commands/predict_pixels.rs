@@ -38,8 +38,8 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
         let class =
             |&(index, share): &(usize, f64)| json!({"class": predictor.classes[index], "index": index, "share": share});
         said.json.push(json!({
-            "input": file,
-            "map": map,
+            "input": file.display().to_string(),
+            "map": map.display().to_string(),
             "top": top.iter().map(class).collect::<Vec<_>>(),
             "total": prediction.total,
             "aleatoric": prediction.aleatoric,

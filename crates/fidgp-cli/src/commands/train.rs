@@ -16,7 +16,7 @@ use crate::progress::{EpochBar, SplitBar};
 pub fn run(arguments: &Train) -> Outcome {
     let (config, run, resume) = plan(arguments)?;
     let device = device::choose(&arguments.place.device)?;
-    tch::set_num_threads(threads_for(&config, arguments.threads)?);
+    tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
     let setting = Setting {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -45,13 +45,11 @@ pub fn run(arguments: &Train) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that goes on with a run, for the same member or splits and with as many threads.
+/// The command that goes on with a run, for the same member or splits.
 fn go_on(arguments: &Train, run: &Path) -> String {
     let member = arguments.member.map_or(String::new(), |member| format!(" --member {member}"));
     let splits = arguments.splits.as_ref().map_or(String::new(), |some| format!(" --splits {}", super::quoted(some)));
-    // bit for bit is with as many threads: sums are added up in another order otherwise
-    let threads = arguments.threads.map_or(String::new(), |threads| format!(" --threads {threads}"));
-    super::go_on(run, &arguments.place) + &member + &splits + &threads
+    super::go_on(run, &arguments.place) + &member + &splits
 }
 
 /// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run.
@@ -115,14 +113,20 @@ pub(super) fn splits(text: &str) -> Result<Vec<usize>, LabError> {
         .map_err(|_| LabError::config("--splits", format!("`{text}` is neither `all` nor numbers such as 0,1,2")))
 }
 
+/// What was typed, the program by its name; what is no text is shown as far as it is.
+fn words() -> Vec<String> {
+    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("fidgp".to_owned()).chain(typed).collect()
+}
+
 /// The command as it was typed, without the path of the program.
 pub(super) fn command_line() -> String {
-    super::typed(std::iter::once("fidgp".to_owned()).chain(std::env::args().skip(1)))
+    super::typed(words().into_iter())
 }
 
 /// The command that produces a whole run: a member trained by itself is the one of all members.
 fn command_of_run() -> String {
-    let mut words: Vec<_> = std::iter::once("fidgp".to_owned()).chain(std::env::args().skip(1)).collect();
+    let mut words = words();
     if let Some(place) = words.iter().position(|word| word == "--member") {
         words.drain(place..(place + 2).min(words.len()));
     }

@@ -19,7 +19,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
         config.start = Some(StartConfig { weights: weights.clone(), statistics_images, backbone });
     }
-    tch::set_num_threads(threads_for(&config, None)?);
+    tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
     let setting = Setting {
         device: device::choose(&arguments.place.device)?,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,

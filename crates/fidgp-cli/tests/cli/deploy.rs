@@ -208,6 +208,35 @@ fn bad_pictures_are_named_and_the_rest_is_predicted() {
     assert_eq!((said["inputs"].as_array().unwrap().len(), &said["failed"][0]["input"]), (0, &"words.png".into()));
 }
 
+/// Names of files are bytes, and commands hold them too.
+#[test]
+#[cfg(target_os = "linux")]
+fn names_that_are_no_text_are_taken() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = Place::new();
+    fs::create_dir(place.path("pictures")).unwrap();
+    let odd = place.path("pictures").join(std::ffi::OsStr::from_bytes(b"\xff.png"));
+    fs::copy(fixture("cifar100-pictures/apple.png"), &odd).unwrap();
+    let run = words(trained());
+    for more in [&[][..], &["--json"]] {
+        place.fidgp(&[&["predict", run, "pictures", "--device", "cpu"][..], more].concat()).ends(0);
+    }
+    let mut command =
+        place.command(&["train", crate::left(), "--set", "train.epochs=1", "--set", "train.kl={}", "--out"]);
+    let output = command.arg(std::ffi::OsStr::from_bytes(b"run\xfe")).args(["--device", "cpu"]).output().unwrap();
+    crate::Said::by(&output).ends(0);
+    let output = place.command(&["data", "check", "--json"]).arg(odd.parent().unwrap()).output().unwrap();
+    crate::Said::by(&output);
+}
+
+#[test]
+fn a_model_is_not_mixed_with_a_run() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    place.fidgp(&["export", "run", "--out", "run"]).ends(2).says(&["holds a run", "choose another --out"]);
+}
+
 #[test]
 fn the_rows_of_a_table_are_predicted_by_a_regression() {
     let place = Place::new();

@@ -37,6 +37,14 @@ fn a_loss_that_is_not_finite_names_the_culprit() {
     );
 }
 
+/// A KL that overflows while every output is finite has a layer too.
+#[test]
+fn a_kl_that_is_not_finite_names_its_layer() {
+    let sgd = "train.optimiser={kind=\"sgd\", learning_rate=300.0}";
+    let said = Place::new().train(&["--set", sgd, "--set", "train.kl={}"]);
+    stops(said, &["KL(U) inf", "all parameters are finite, the KL of U of `fc"]);
+}
+
 #[test]
 fn a_training_that_diverges_later_leaves_the_last_good_checkpoint() {
     let place = Place::new();

@@ -104,4 +104,56 @@ fn images_are_learnt_from_files_to_metrics_and_back() {
     let again = place.fidgp(&["eval", "run", "--device", "cpu", "--data", "data", "--json"]).ends(0);
     assert!(alike(&metrics(&again.out), &values), "{} {values}", again.out);
     place.fidgp(&["report", "run"]).ends(0);
+    // without the training images the test images are left to be measured
+    fs::remove_file(place.path("data/cifar-10-batches-bin/data_batch_3.bin")).unwrap();
+    let again = place.fidgp(&["eval", "run", "--device", "cpu", "--data", "data", "--json"]).ends(0);
+    let (again, told) = (metrics(&again.out), again.says(&["only the test images are measured", "data_batch_3.bin"]));
+    assert!((again["cls/NLL"].as_f64().unwrap() / values["cls/NLL"].as_f64().unwrap() - 1.0).abs() < 1e-4, "{told:?}");
+    assert!(again["validation/cls/NLL"].is_null());
+}
+
+/// A trained network for other classes: all layers but the head.
+#[test]
+fn a_head_for_other_classes_is_left_behind() {
+    let place = Place::new();
+    write_cifar10(&place);
+    place.write("plain.toml", crate::wrap::PLAIN);
+    let data = crate::fixture("cifar100-small");
+    let plain = ["train", "plain.toml", "--device", "cpu", "--data", data.to_str().unwrap(), "--out", "plain"];
+    place.fidgp(&plain).ends(0);
+    place.write(
+        "images.toml",
+        &(IMAGES.to_owned() + "[start]\nweights = \"plain/checkpoint/last.safetensors\"\nstatistics_images = 0\n"),
+    );
+    let train = |out: &str, more: &[&str]| {
+        let words =
+            ["train", "images.toml", "--device", "cpu", "--data", "data", "--out", out, "--set", "train.epochs=1"];
+        place.fidgp(&[&words[..], more].concat())
+    };
+    train("whole", &[]).ends(2).says(&["start.weights", "other classes", "start.backbone = true", "[100"]);
+    let still = [
+        "--set",
+        "start.backbone=true",
+        "--set",
+        "train.optimiser.learning_rate=1e-9",
+        "--set",
+        "method=deterministic",
+    ];
+    train("started", &still).ends(0);
+    let stem =
+        |run: &str| crate::resume::tensor(&place.path(&format!("{run}/checkpoint/last.safetensors")), "conv1.weight");
+    let (from, to) = (stem("plain"), stem("started"));
+    assert!(!from.is_empty() && from.iter().zip(&to).all(|(a, b)| (a - b).abs() < 1e-5));
+}
+
+/// A covariance needs two images of a class: said before the training, not after it.
+#[test]
+fn ddu_asks_for_two_images_of_a_class_first() {
+    let place = Place::new();
+    write_cifar10(&place);
+    place.write("images.toml", IMAGES);
+    let words = ["train", "images.toml", "--device", "cpu", "--data", "data", "--out", "run", "--set", "method=ddu"];
+    let few = ["--set", "data.limit=11", "--set", "data.augment=none"];
+    place.fidgp(&[&words[..], &few].concat()).ends(2).says(&["ddu", "has one training image"]);
+    assert!(!place.path("run").exists());
 }

@@ -159,6 +159,20 @@ fn a_run_learns_and_leaves_metrics_maps_and_a_report() {
     place.fidgp(&resume).ends(2).says(&["other training examples"]);
 }
 
+/// The auxiliary head has weights of its own and runs in training alone: scores leave it out.
+#[test]
+fn scores_of_all_layers_leave_out_the_auxiliary_head() {
+    let place = made();
+    let all =
+        ["--set", "inducing.layers=all", "--set", "inducing.inducing_rows=4", "--set", "inducing.inducing_cols=4"];
+    let short = ["--set", "train.epochs=1", "--set", "data.limit=8", "--set", "train.select=last"];
+    place.fidgp(&words(&[&all[..], &short].concat())).ends(0);
+    let ood = ["ood", "run", "--ood", "night,blurred", "--data", "data", "--device", "cpu", "--draws", "0"];
+    place.fidgp(&ood).ends(0);
+    let scores = json(&place.path("run/ood/ood.json"))["scores"].to_string();
+    assert!(scores.contains("variance") && scores.contains("residual"), "{scores}");
+}
+
 /// A share of few pictures that is none is no validation part, and one that is needed is missed before anything is trained.
 #[test]
 fn a_validation_part_may_come_out_empty() {

@@ -140,6 +140,7 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
     {
         return Err(LabError::Contender { name, seed, error });
     }
+    same_examples(configs, &finished)?;
     let contenders = summary::contenders(configs, &finished)?;
     let differences = difference::against_first(configs, &finished)?;
     let page = plan.out.join("report.html");
@@ -232,6 +233,25 @@ fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Fin
     }
     let config = config::read(&folder.join(CONFIG_FILE), &[])?;
     Ok(Finished { config, run, examples: Examples::read(&folder)?, ood, tempered })
+}
+
+/// Refuses to set runs side by side that were measured on other test examples. A run from before they were remembered does not
+/// say.
+fn same_examples(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Result<()> {
+    let named = configs.iter().zip(finished).flat_map(|(config, runs)| runs.iter().map(move |run| (config, run)));
+    let digest = |run: &Finished| run.run.results.test_sha256.clone();
+    let mut said = named.filter_map(|(config, run)| Some((&config.name, run.config.seed, digest(run)?)));
+    let Some((name, seed, first)) = said.next() else { return Ok(()) };
+    match said.find(|(_, _, own)| *own != first) {
+        Some((other, other_seed, _)) => {
+            let why = format!(
+                "`{other}` (seed {other_seed}) was measured on other test examples than `{name}` (seed {seed}); \
+                 remove the folder of the one whose data are no longer there, it is trained again"
+            );
+            Err(LabError::config("data", why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Stops between two measurements where the user asked for it.

@@ -78,7 +78,7 @@ fn settings(config: &RunConfig, run: &Path, plan: &Plan) -> Settings {
         draws: if draws > 1 { draws } else { 0 },
         gradients: true,
         limit: plan.ood_limit.unwrap_or(usize::MAX),
-        fit: FIT.min(plan.ood_limit.unwrap_or(FIT)),
+        fit: FIT,
         batch: BATCH,
         seed: 0,
         skip_controls: false,
@@ -117,6 +117,8 @@ fn is_of(document: &Value, settings: &Settings, config: &RunConfig) -> Result<bo
     let as_asked = [
         ("id", json!(ood::checked_id(&config.data, settings)?)),
         ("limit", json!(settings.most_images())),
+        ("fit", json!(settings.fit)),
+        ("forward_only", json!(!settings.gradients)),
         ("u", json!(settings.u.to_string())),
         ("draws", json!(settings.draws)),
         ("seed", json!(settings.seed)),

@@ -147,9 +147,6 @@ impl RunConfig {
     /// Segmentation networks for pictures with masks, and what only these have.
     fn check_pixels(&self) -> Result<()> {
         let DataConfig::Segmentation(pairs) = &self.data else {
-            if self.start.as_ref().is_some_and(|start| start.backbone) {
-                return Err(LabError::config("start.backbone", "is for segmentation networks, which have a backbone"));
-            }
             return match self.predict.window {
                 Some(_) => Err(LabError::config("predict.window", "is for data.set = \"segmentation\"")),
                 None => Ok(()),

@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use fidgp::Key;
+use fidgp_data::Part;
 use fidgp_metrics::names;
 
 use super::members::{Place, Training};
-use super::sets::{Set, Sets, Use};
+use super::sets::{self, Set, Sets, Use};
 use super::settle::{prepare, settle};
 use super::{Setting, blank_results, norms};
-use crate::config::{RunConfig, Select};
+use crate::config::{Method, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::Model;
@@ -30,6 +31,12 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
             "= {fraction} leaves no validation image beside {images} for training; train.select = \"best\" needs some"
         );
         return Err(LabError::config("data.validation_fraction", why));
+    }
+    if let Some(class) = sets.train.class_of_one().filter(|_| config.method == Method::Ddu) {
+        let why = format!(
+            "= \"ddu\" fits a covariance to each class, and `{class}` has one training image; give it two, or none"
+        );
+        return Err(LabError::config("method", why));
     }
     let config = &sets.train.filled_in(config);
     let signature = sets.train.signature(config)?;
@@ -63,27 +70,44 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
+    let fitting = Instant::now();
     settle(config, &model, train.as_ref(), Some(&setting.run))?;
     norms::estimate(config, &mut model, train.as_ref())?;
     norms::keep(config, &model, &setting.run)?;
-    let (mut results, examples) = assess(config, setting, &model, &sets)?;
+    let outcome = outcome.and(fitting.elapsed());
+    let (mut results, examples) = assess(config, setting, &model, (&sets.test, sets.validation.as_ref()))?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
     Ok(Some(results))
 }
 
-/// Measures the network that a run has trained.
+/// Measures the network that a run has trained; where the training images cannot be read, on the test images alone.
 pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results> {
-    let mut sets = Sets::read(&predictor.config, &setting.data_root)?;
-    super::same_classes(&setting.run, sets.train.classes())?;
-    if sets.validation.is_some() && super::same_examples(&setting.run, &sets.train.trained_on()).is_err() {
-        tracing::warn!("the training images are not those of the run: nothing is measured on validation images");
-        sets.validation = None; // some of them may have been trained on
-    }
-    super::as_many_classes(predictor, sets.train.classes())?;
+    let sets = match Sets::read(&predictor.config, &setting.data_root) {
+        Ok(sets) => Ok(sets),
+        Err(error) => {
+            let test = sets::part(&predictor.config, &setting.data_root, Part::Test);
+            let lacks_norms = norms::are_missing(&predictor.config, &predictor.model);
+            let Some(test) = test.ok().filter(|_| !lacks_norms) else { return Err(error) };
+            tracing::warn!("only the test images are measured: {error}");
+            Err(test)
+        }
+    };
+    let (test, sets) = match &sets {
+        Ok(sets) => (&sets.test, Some(sets)),
+        Err(test) => (test, None),
+    };
+    super::same_classes(&setting.run, test.classes())?;
+    super::as_many_classes(predictor, test.classes())?;
     let Predictor { config, model, .. } = predictor;
-    norms::complete(config, model, &sets)?;
-    let mut results = assess(config, setting, model, &sets)?.0;
+    sets.map_or(Ok(()), |sets| norms::complete(config, model, sets))?;
+    let own = |sets: &&Sets| super::same_examples(&setting.run, &sets.train.trained_on()).is_ok();
+    let validation = sets.filter(own).and_then(|sets| sets.validation.as_ref());
+    if sets.is_some_and(|sets| sets.validation.is_some()) && validation.is_none() {
+        // some of them may have been trained on
+        tracing::warn!("the training images are not those of the run: nothing is measured on validation images");
+    }
+    let mut results = assess(config, setting, model, (test, validation))?.0;
     if let Some(temperature) = model.temperature {
         for name in results.metrics.keys() {
             let notes = results.metric_notes.entry(name.clone()).or_default();
@@ -94,15 +118,21 @@ pub fn evaluate(predictor: &mut Predictor, setting: &Setting) -> Result<Results>
 }
 
 /// Metrics on the test images, also one by one, and beside them on the validation images.
-fn assess(config: &RunConfig, setting: &Setting, model: &Model, sets: &Sets) -> Result<(Results, Examples)> {
+fn assess(
+    config: &RunConfig,
+    setting: &Setting,
+    model: &Model,
+    (test, validation): (&Set, Option<&Set>),
+) -> Result<(Results, Examples)> {
     let mut results = blank_results(config, setting, model)?;
     let started = Instant::now();
-    let tested = measure(config, setting, model, &sets.test)?;
+    let tested = measure(config, setting, model, test)?;
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
     results.metrics = tested.metrics;
+    results.test_sha256 = Some(test.trained_on().sha256);
     results.metric_notes = tested.notes;
     results.figures = vec![Figure::Classification(tested.figure)];
-    if let Some(images) = &sets.validation {
+    if let Some(images) = validation {
         let chosen = measure(config, setting, model, images)?.metrics;
         let named = |name: &String| format!("validation/{name}");
         let notes = results.metric_notes.iter().map(|(name, notes)| (named(name), notes.clone())).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! Training of one model, or of a deep ensemble's members one after another.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp::Key;
 use tch::Tensor;
@@ -11,6 +11,7 @@ use crate::config::{DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
 use crate::source::Source;
+use crate::train::checkpoint::Progress;
 use crate::train::{Fit, Outcome, Validate, Watch, checkpoint};
 
 /// Where one network is trained: nowhere, or in a folder, from its last checkpoint.
@@ -77,7 +78,8 @@ impl Training<'_> {
     pub fn run(&self, place: &Place, watch: &mut dyn Watch) -> Result<Option<Outcome>> {
         let config = self.config;
         if config.method != Method::Ensemble {
-            return self.one(config, self.model, (place.folder.as_deref(), place.resume), watch).map(Some);
+            let outcome = self.one(config, self.model, (place.folder.as_deref(), place.resume), watch)?;
+            return self.unless_stopped(place, outcome).map(Some);
         }
         let mut seconds = 0.0;
         let mut members = Vec::new();
@@ -105,7 +107,18 @@ impl Training<'_> {
         if let Some(run) = &place.folder {
             checkpoint::save(&checkpoint::last(run), &checkpoint::variables(&self.model.store), &progress)?;
         }
-        Ok(Some(Outcome { progress, seconds }))
+        self.unless_stopped(place, Outcome { progress, seconds }).map(Some)
+    }
+
+    /// Leaves the evaluation to a later command where the user asked to stop and the weights are kept.
+    fn unless_stopped(&self, place: &Place, outcome: Outcome) -> Result<Outcome> {
+        let kept = place.folder.is_some() && self.config.train.checkpoint_every > 0;
+        if !(kept && self.stop.load(Ordering::Relaxed)) {
+            return Ok(outcome);
+        }
+        let Progress { epoch, step, .. } = outcome.progress;
+        let kept = "the training is done and saved, its evaluation is left";
+        Err(LabError::Interrupted { epoch, step, kept, command: self.go_on.to_owned() })
     }
 
     /// Trains one network; its epochs are logged where it has a folder.

@@ -216,6 +216,7 @@ fn blank_results(config: &RunConfig, setting: &Setting, model: &Model) -> Result
         hardware: crate::device::hardware(setting.device),
         command: setting.command.clone(),
         config: json,
+        test_sha256: None,
         metrics: crate::record::Metrics::new(),
         metric_notes: crate::record::MetricNotes::new(),
         cost: Cost { parameters, bytes: cost.bytes_f32 as u64, macs: (cost.flops_ours / 2) as u64 },

@@ -41,9 +41,14 @@ pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> R
     Ok(())
 }
 
+/// Whether there are draws that should have statistics of their own and have none.
+pub fn are_missing(config: &RunConfig, model: &Model) -> bool {
+    wanted(config, model) && model.norms.len() < config.predict.draws as usize
+}
+
 /// Estimates the statistics of draws that have none, where they are wanted.
 pub fn complete(config: &RunConfig, model: &mut Model, sets: &Sets) -> Result<()> {
-    if !wanted(config, model) || model.norms.len() >= config.predict.draws as usize {
+    if !are_missing(config, model) {
         return Ok(());
     }
     let train = sets.train.source(config, model, Use::Measuring, model.store.device())?;

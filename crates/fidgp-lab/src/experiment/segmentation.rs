@@ -118,6 +118,7 @@ fn assess(
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64() - drawing);
     tested.figure.maps = maps;
     results.metrics = tested.metrics;
+    results.test_sha256 = Some(sets.test.fingerprint());
     results.metric_notes = tested.notes;
     results.published = super::paper::of(config, pairs);
     results.figures = vec![Figure::Segmentation(Box::new(tested.figure))];

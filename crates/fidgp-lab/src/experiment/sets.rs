@@ -62,6 +62,13 @@ impl Set {
         TrainedOn { examples: self.rows(), sha256 }
     }
 
+    /// A class that has a single image.
+    pub fn class_of_one(&self) -> Option<&str> {
+        let mut counts = vec![0; self.classes().len()];
+        self.labels().iter().for_each(|&label| counts[label as usize] += 1);
+        counts.iter().position(|&count| count == 1).map(|class| self.classes()[class].as_str())
+    }
+
     fn labels(&self) -> &[u32] {
         match self {
             Self::Memory(images) => images.labels(),

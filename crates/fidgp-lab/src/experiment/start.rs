@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use fidgp::Key;
-use fidgp_zoo::{ImportMode, ImportReport, StartReport, import_tensors, reestimate_batch_norm, start_network, weights};
+use fidgp_zoo::{
+    ImportMode, ImportReport, StartReport, import_tensors, is_head, reestimate_batch_norm, start_network, weights,
+};
 use tch::{Device, Kind, Tensor};
 
 use crate::config::{Method, RunConfig};
@@ -52,10 +54,15 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     tensors.extend(own);
     let leave_out_own = |report: &mut ImportReport| report.matched.retain(|name| !added.contains(name));
     let mut report = import_tensors(&model.store, tensors, mode).map_err(|mut error| {
-        if let fidgp_zoo::Error::Import(report) = &mut error {
-            leave_out_own(report);
+        let fidgp_zoo::Error::Import(report) = &mut error else { return LabError::from(error) };
+        leave_out_own(report);
+        if report.missing.is_empty() && report.shape_mismatch.iter().all(|mismatch| is_head(&mismatch.name)) {
+            let why = format!(
+                "has a head for other classes; with start.backbone = true all other layers are taken from it\n{report}"
+            );
+            return LabError::config("start.weights", why);
         }
-        error
+        error.into()
     })?;
     leave_out_own(&mut report);
     tell(file, &report);

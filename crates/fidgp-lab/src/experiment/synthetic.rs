@@ -47,7 +47,9 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
         go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
+    let fitting = Instant::now();
     settle(config, &model, &source, Some(&setting.run))?;
+    let outcome = outcome.and(fitting.elapsed());
     let mut results = assess(config, setting, &model, &data)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
     Ok(Some(results))

@@ -65,7 +65,9 @@ pub fn run(
         go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
+    let fitting = Instant::now();
     settle(config, &model, &source, Some(&setting.run))?;
+    let outcome = outcome.and(fitting.elapsed());
     let (mut results, examples) = assess(&meter, setting, &model, &parts)?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };
@@ -99,6 +101,7 @@ fn assess(meter: &Meter, setting: &Setting, model: &Model, parts: &TableParts) -
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
     results.metrics = evaluate::metrics(&forecast, targets)?;
     results.metric_notes = evaluate::notes();
+    results.test_sha256 = Some(parts.test.fingerprint());
     results.figures = vec![Figure::Forecasts(evaluate::figure(&forecast, targets)?)];
     if let Some(rows) = &parts.validation {
         let chosen = meter.metrics(model, rows, draws)?;

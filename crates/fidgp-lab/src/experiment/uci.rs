@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use fidgp::Key;
 use fidgp_data::split::Parts;
@@ -147,7 +148,9 @@ fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> 
         go_on: &setting.go_on,
     };
     let outcome = training.run(&Place::default(), &mut ())?; // splits run side by side: their epochs are not shown
+    let fitting = Instant::now();
     settle(&config, &model, &source, None)?;
+    let outcome = outcome.map(|outcome| outcome.and(fitting.elapsed()));
     let measure = |rows: &[usize]| meter.metrics(&model, &uci.table().select(rows)?, config.predict.draws);
     let mut metrics = measure(&parts.test)?;
     if !parts.validation.is_empty() {

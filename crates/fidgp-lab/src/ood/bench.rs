@@ -247,6 +247,8 @@ pub(super) fn compare(
         id: id.name,
         id_images: shown.len(),
         fit_images,
+        fit: settings.fit,
+        forward_only: !settings.gradients,
         limit: settings.most_images(),
         accuracy: accuracy(&scored.logits, &id.labels, &shown),
         u: settings.u.to_string(),

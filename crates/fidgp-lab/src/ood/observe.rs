@@ -13,6 +13,7 @@ use fidgp_zoo::Operation;
 use fidgp_zoo::baseline::activation::Head;
 use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use fidgp_zoo::baseline::odin;
+use fidgp_zoo::fcn::AUX;
 use tch::{Device, Kind, Tensor};
 
 use super::members::{self, pooled};
@@ -177,6 +178,9 @@ impl<'a> ModelObserver<'a> {
                 let own = factors.get(&weight.name)?;
                 let (w, v) = at(weight, &own, u, key)?;
                 drawn.push((weight.name.clone(), w));
+                if weight.name.starts_with(AUX) {
+                    continue; // it runs in training alone
+                }
                 inducing.push(Inducing {
                     name: weight.name.clone(),
                     u: own.unwhiten(&v),

@@ -1,28 +1,15 @@
-use std::{path::Path, process::Command};
+use std::sync::OnceLock;
 
-/// The commit of the source this program was built from: 12 digits, `-dirty` where tracked files differ from it,
-/// `unknown` where there is no git or no repository. A program carried to another machine is told by `FIDGP_COMMIT`,
-/// which comes first: there may be another checkout at the same place there. Changes under `results/` do not count: they
-/// are output.
+static BUILT_FROM: OnceLock<String> = OnceLock::new();
+
+/// Says which commit the program is built from; the first to say so is believed.
+pub fn built_from(commit: &str) {
+    BUILT_FROM.get_or_init(|| commit.to_owned());
+}
+
+/// The commit of the source this program was built from: 12 digits, `-dirty` where the source differed from it, `unknown` where
+/// nobody said. `FIDGP_COMMIT` comes first.
 pub fn commit() -> String {
-    std::env::var("FIDGP_COMMIT").unwrap_or_else(|_| commit_of(Path::new(env!("CARGO_MANIFEST_DIR"))))
-}
-
-/// The same for any folder.
-pub fn commit_of(folder: &Path) -> String {
-    let Some(head) = git(folder, &["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
-    let changed = git(folder, &["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)results"]);
-    if changed.is_some_and(|lines| lines.is_empty()) { head } else { head + "-dirty" }
-}
-
-fn git(folder: &Path, arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git")
-        .arg("--no-optional-locks") // `status` would otherwise take the index lock from whoever is committing
-        .args(arguments)
-        .current_dir(folder)
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .output()
-        .ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let said = || BUILT_FROM.get().cloned().unwrap_or_else(|| "unknown".to_owned());
+    std::env::var("FIDGP_COMMIT").unwrap_or_else(|_| said())
 }

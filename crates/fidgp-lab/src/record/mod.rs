@@ -29,7 +29,7 @@ pub mod store;
 mod nullable;
 mod schema;
 
-pub use commit::commit;
+pub use commit::{built_from, commit};
 pub use epochs::{EpochRecord, EpochWriter, read_epochs};
 pub use error::{RecordError, Result};
 pub use examples::{EXAMPLES_FILE, Examples};

@@ -32,6 +32,10 @@ pub struct OodDocument {
     pub id_images: usize,
     /// ID training images that statistics were fitted on.
     pub fit_images: usize,
+    /// How many were asked for.
+    pub fit: usize,
+    /// Whether scores that need a backward pass were left out.
+    pub forward_only: bool,
     /// Most images that were taken of a set; none where all were.
     pub limit: Option<usize>,
     /// Accuracy on the ID images at the one U; none without labels.

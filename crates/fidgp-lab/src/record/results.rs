@@ -37,6 +37,9 @@ pub struct Results {
     pub command: Option<String>,
     /// The resolved configuration, whole.
     pub config: Value,
+    /// SHA-256 of the test examples, where there is one set of them; not in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_sha256: Option<String>,
     /// Test metrics; with splits, their means.
     pub metrics: Metrics,
     /// What must be said with a value.

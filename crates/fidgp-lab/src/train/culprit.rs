@@ -29,7 +29,7 @@ pub fn culprit(model: &Model, stepper: &Stepper, input: &StepInput) -> String {
 /// The first layer that makes something infinite of finite numbers when a batch goes through the network again.
 pub fn broken_layer(stepper: &Stepper, input: &StepInput, mode: Mode) -> Option<String> {
     match stepper.broken_layer(input, mode) {
-        Ok(layer) => Some(format!("all parameters are finite, the outputs of `{}` are not", layer?)),
+        Ok(broken) => Some(format!("all parameters are finite, {}", broken?)),
         Err(error) => Some(cause(&error)),
     }
 }

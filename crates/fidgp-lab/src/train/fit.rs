@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fidgp::Key;
 use fidgp::layer::Mode;
@@ -49,6 +49,14 @@ pub struct Outcome {
     pub progress: Progress,
     /// Seconds of training, earlier parts of a resumed one included.
     pub seconds: f64,
+}
+
+impl Outcome {
+    /// The same with what was fitted after the steps.
+    #[must_use]
+    pub fn and(self, fitting: Duration) -> Self {
+        Self { seconds: self.seconds + fitting.as_secs_f64(), ..self }
+    }
 }
 
 /// Validation NLL of a model as it is.
@@ -121,12 +129,10 @@ impl Fit<'_> {
         let mut window = Window::default();
         let look_every = if self.model.store.device().is_cuda() { CUDA_LOOK_EVERY } else { 1 };
         progress.sums.resize(PARTS, 0.0);
-        let (mut rate, mut last) = (0.0, None);
+        let mut last = None;
         while progress.step_in_epoch < steps {
             let rows = &batches[progress.step_in_epoch as usize];
             let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
-            rate =
-                self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64);
             let input = self.input(progress, moment, rows)?;
             let stepped = stepper.step(&input, optimiser).map_err(|error| self.failed_step(error, progress))?;
             window.push(stepped.parts);
@@ -138,7 +144,7 @@ impl Fit<'_> {
                 // Before the update: a gradient of a loss that is not finite would spread to all parameters.
                 self.look(&mut window, progress, &|| culprit(self.model, stepper, &input))?;
             }
-            optimiser.step(stepped.gradient, rate, self.config.clip_norm);
+            optimiser.step(stepped.gradient, self.rate(moment), self.config.clip_norm);
             last = Some(input);
             if due {
                 watch.step(
@@ -155,11 +161,30 @@ impl Fit<'_> {
         }
         let seconds = started.elapsed().as_secs_f64();
         progress.seconds += seconds;
+        let epoch = progress.epoch + 1;
+        let validates = self.validate.is_some() && self.is_due(self.config.validate_every, epoch);
+        if validates && self.stop.load(Ordering::Relaxed) {
+            return Ok(false); // saved with all its steps made: going on begins with the validation
+        }
+        let rate = self.rate(epoch as f64 - 1.0 / steps as f64);
         // What validation cannot compute the last batch may explain.
         let layer = || broken_layer(stepper, last.as_ref()?, Mode::Eval);
-        let record = self.finish_epoch(optimiser, progress, (rate, seconds), &layer)?;
-        watch.epoch(&record);
-        Ok(!self.stop.load(Ordering::Relaxed) || progress.epoch == self.config.epochs)
+        let record = self.finish_epoch(progress, (rate, seconds), &layer)?;
+        watch.epoch(&record); // before the checkpoint: an epoch that is made again is logged again, none is left out
+        if self.is_due(self.config.checkpoint_every, epoch) {
+            self.save(optimiser, progress)?;
+        }
+        Ok(!self.stop.load(Ordering::Relaxed) || epoch == self.config.epochs)
+    }
+
+    /// Whether something that happens every so many epochs, and after the last one, happens after this one.
+    fn is_due(&self, every: u64, epoch: u64) -> bool {
+        every > 0 && (epoch.is_multiple_of(every) || epoch == self.config.epochs)
+    }
+
+    /// The learning rate at a moment, in epochs.
+    fn rate(&self, moment: f64) -> f64 {
+        self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64)
     }
 
     /// The key of everything random in a step.
@@ -220,10 +245,9 @@ impl Fit<'_> {
         self.run.as_ref().map(|run| checkpoint::last(run)).filter(|path| path.exists())
     }
 
-    /// Validates, records and saves at the end of an epoch; `layer` tells which layer leaves the finite in evaluation.
+    /// Validates and records at the end of an epoch, and keeps the best; `layer` tells which layer leaves the finite in evaluation.
     fn finish_epoch(
         &self,
-        optimiser: &Optimiser,
         progress: &mut Progress,
         (rate, seconds): (f64, f64),
         layer: &dyn Fn() -> Option<String>,
@@ -233,10 +257,8 @@ impl Fit<'_> {
         progress.epoch += 1;
         progress.step_in_epoch = 0;
         progress.sums.clear();
-        let due =
-            |every: u64| every > 0 && (progress.epoch.is_multiple_of(every) || progress.epoch == self.config.epochs);
         let validating = Instant::now();
-        let validation = if due(self.config.validate_every) {
+        let validation = if self.is_due(self.config.validate_every, progress.epoch) {
             let validated = self.validate.map(|validate| validate(self.model)).transpose();
             validated.map_err(|error| self.failed_validation(error, progress, layer))?
         } else {
@@ -246,14 +268,10 @@ impl Fit<'_> {
         let beta = self.config.kl.beta(progress.epoch as f64);
         let without_kl = kl_inducing == 0.0 && kl_conditional == 0.0;
         let full_kl = without_kl || beta >= self.config.kl.weight;
-        let save_due = due(self.config.checkpoint_every);
         let better = |nll: &f64| nll.is_finite() && progress.best.is_none_or(|(best, _)| *nll < best);
         if let Some(nll) = validation.filter(|nll| full_kl && better(nll)) {
             progress.best = Some((nll, progress.epoch));
             self.save_best(progress)?;
-        }
-        if save_due {
-            self.save(optimiser, progress)?;
         }
         let (lambda_min, lambda_max) = self.lambda_range();
         Ok(EpochRecord {

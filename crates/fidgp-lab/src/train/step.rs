@@ -193,8 +193,8 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    /// The first layer, in the order of the forward pass, whose outputs are not finite when a step's batch goes through the
-    /// network again, in training or evaluation; none when all are. Parameters stay as they are (power
+    /// What is not finite: the first layer, in the order of the forward pass, whose outputs are not finite when a step's batch goes through the
+    /// network again, in training or evaluation, or the first whose KL is not; none when all are. Parameters stay as they are (power
     /// iterations of flows go one step on).
     ///
     /// # Errors
@@ -212,7 +212,18 @@ impl<'a> Stepper<'a> {
         })?;
         let broken =
             |layer: &&&str| pass.taps.feature(layer).is_some_and(|outputs| check_finite("", outputs, "").is_err());
-        Ok(layers.iter().find(broken).map(ToString::to_string))
+        if let Some(layer) = layers.iter().find(broken) {
+            return Ok(Some(format!("the outputs of `{layer}` are not")));
+        }
+        let infinite = |kl: &Tensor| !kl.double_value(&[]).is_finite();
+        let kls = pass
+            .kl()
+            .iter()
+            .flat_map(|(layer, kl)| [(layer, "U", &kl.inducing), (layer, "W given U", &kl.conditional)]);
+        Ok(kls
+            .into_iter()
+            .find(|(.., kl)| infinite(kl))
+            .map(|(layer, of, _)| format!("the KL of {of} of `{layer}` is not")))
     }
 
     fn plain(&mut self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {

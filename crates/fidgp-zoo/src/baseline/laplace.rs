@@ -281,6 +281,9 @@ impl CustomWeight for LaplaceHead {
             let (bases, eigenvalues) = self.fit(shown).map_err(Error::into_method)?;
             let energy = self.joint().to_kind(Kind::Double).square().sum(Kind::Double).double_value(&[]);
             let precision = self.config.prior_precision.unwrap_or_else(|| eigenvalues.best_precision(energy));
+            let chosen =
+                if self.config.prior_precision.is_some() { "as given" } else { "where the evidence is highest" };
+            tracing::info!(target: "start", "{}: prior precision of the Laplace approximation {precision:.4e}, {chosen}", self.name());
             self.bases.iter().zip(&bases).for_each(|(kept, basis)| kept.shallow_clone().copy_(basis));
             self.deviations.shallow_clone().copy_(&eigenvalues.deviations(precision));
             Ok(())

@@ -1,0 +1,24 @@
+//! Tells the program which commit it is built from: the checkout may be another one by the time it runs.
+
+use std::process::Command;
+
+fn main() {
+    for path in [".git/HEAD", ".git/refs/heads", ".git/packed-refs", "crates", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed=../../{path}");
+    }
+    println!("cargo::rustc-env=FIDGP_BUILT_FROM={}", commit().unwrap_or_else(|| "unknown".to_owned()));
+}
+
+/// 12 digits, `-dirty` where what is compiled differs from it.
+fn commit() -> Option<String> {
+    let head = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let sources = [":(top)crates", ":(top)Cargo.toml", ":(top)Cargo.lock"];
+    let changed = git(&[&["status", "--porcelain", "--untracked-files=no", "--"][..], &sources].concat())?;
+    Some(if changed.is_empty() { head } else { head + "-dirty" })
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    // `status` would otherwise take the index lock from whoever is committing
+    let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

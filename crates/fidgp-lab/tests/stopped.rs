@@ -1,0 +1,98 @@
+//! A run that is stopped before a validation, or before its evaluation, goes on as if it had not been.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fidgp_lab::LabError;
+use fidgp_lab::config::parse;
+use fidgp_lab::experiment::{Setting, run};
+use fidgp_lab::record::Results;
+use fidgp_lab::train::Watch;
+use tch::Device;
+
+const CONFIG: &str = r#"
+name = "curve"
+method = "fidgp"
+seed = 4
+[data]
+set = "synthetic-1d"
+train = 30
+validation = 20
+test = 20
+[network]
+kind = "mlp"
+hidden = [8]
+activation = "tanh"
+batch_norm = true
+[inducing]
+inducing_rows = 4
+inducing_cols = 4
+[likelihood]
+kind = "gaussian"
+noise = { kind = "fixed", sd = 0.1 }
+[train]
+epochs = 3
+batch_size = 10
+optimiser = { kind = "adam", learning_rate = 0.01 }
+select = "best"
+[predict]
+draws = 3
+"#;
+
+/// Asks to stop at the last step of an epoch, counted from 0.
+struct StopAt<'a>(Option<u64>, &'a AtomicBool);
+
+impl Watch for StopAt<'_> {
+    fn step(&mut self, epoch: u64, step: u64, steps: u64, _: f64) {
+        if Some(epoch) == self.0 && step == steps {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn train(folder: &Path, changes: &[&str], resume: bool, stop_at: Option<u64>) -> Result<Option<Results>, LabError> {
+    tch::set_num_threads(1);
+    let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    let config = parse(CONFIG, &changes).unwrap();
+    let stop = AtomicBool::new(false);
+    let setting = Setting {
+        device: Device::Cpu,
+        data_root: "data".into(),
+        run: folder.to_owned(),
+        resume,
+        force: false,
+        member: None,
+        splits: None,
+        parallel: 1,
+        stop: &stop,
+        command: None,
+        go_on: "go on".to_owned(),
+    };
+    run(&config, &setting, &mut StopAt(stop_at, &stop))
+}
+
+#[test]
+fn what_was_left_is_made_up_for() {
+    let place = tempfile::tempdir().unwrap();
+    let without = ["data.validation=0", "train.select=last"];
+    for (name, changes, epoch, left) in [
+        ("validation", &[][..], 1, "everything is saved"),
+        ("last-validation", &[], 2, "everything is saved"),
+        ("evaluation", &without, 2, "its evaluation is left"),
+    ] {
+        let (stopped, whole) = (place.path().join(name), place.path().join(format!("{name}-whole")));
+        let expected = train(&whole, changes, false, None).unwrap().unwrap();
+        let said = train(&stopped, changes, false, Some(epoch)).expect_err("it was stopped").to_string();
+        assert!(said.contains(left) && said.contains("go on"), "{name}: {said}");
+        assert!(!stopped.join("results.json").exists(), "{name}");
+        let found = train(&stopped, changes, true, None).unwrap().unwrap();
+        assert_eq!(found.metrics, expected.metrics, "{name}");
+        let losses = |run: &Path| {
+            let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+            let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+            let keys = ["epoch", "loss", "learning_rate", "metrics"];
+            text.lines().map(|text| keys.map(|key| line(text)[key].clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(losses(&stopped), losses(&whole), "{name}");
+    }
+}
