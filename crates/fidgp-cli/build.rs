@@ -1,10 +1,12 @@
 //! Tells the program which commit it is built from: the checkout may be another one by the time it runs.
 
+use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    for path in [".git/HEAD", ".git/refs/heads", ".git/packed-refs", "crates", "Cargo.toml", "Cargo.lock"] {
-        println!("cargo::rerun-if-changed=../../{path}");
+    let watched = [".git/HEAD", ".git/refs/heads", ".git/packed-refs", "crates", "Cargo.toml", "Cargo.lock"];
+    for path in watched.map(|path| format!("../../{path}")).iter().filter(|path| Path::new(path).exists()) {
+        println!("cargo::rerun-if-changed={path}"); // of one that is not there Cargo would say that it changes all the time
     }
     println!("cargo::rustc-env=FIDGP_BUILT_FROM={}", commit().unwrap_or_else(|| "unknown".to_owned()));
 }

@@ -3,7 +3,7 @@ import json
 import statistics
 
 from pages.records import ROOT, made_by, places, read, spread
-from pages.rivals import PAPER_CIFAR, cifar_cells, confidence
+from pages.rivals import PAPER_CIFAR, cifar_cells, confidence, mean
 
 
 def cifar_rows(names):
@@ -149,4 +149,4 @@ def beside():
 def cifar_more():
     """Statistics of each draw's own, and where rows were measured."""
     own = "A draw of the weights moves the mean and variance that BatchNorm sees; statistics of each draw's own, from 2,000 training images, take that away at prediction as the batch does in training (`predict.statistics_images`). Rows of FiD-GP that do not say running statistics have them. With them λ and the learning rate of the main row were chosen by validation NLL; the row of wider conditionals was chosen before there were any, and the 64×64 network has its recipe. How much they help stands in that row and the one below it, on test images; on validation no network was evaluated both ways but one whose draws hardly differ (below)."
-    return f"{own} The row of wider conditionals was measured on a CPU, from f16 weights: its first seed has {' / '.join(cifar_cells('fidgp-all-pretrained-wide-own-s1'))} there, {' / '.join(cifar_cells('statistics-cuda-s1'))} on the H200. The 14-epoch networks are less sure than they are right (mean confidence {confidence('fidgp-all-pretrained-s*')} %), and so was one run with λ up to 0.08 instead of 0.06. For scale: one training of the deterministic network by plain PyTorch, same data and recipe, made outside this repository on an H200, had 77.87 / 0.883 / 6.48."
+    return f"{own} The row of wider conditionals was measured on a CPU, from f16 weights: its first seed has {' / '.join(cifar_cells('fidgp-all-pretrained-wide-own-s1'))} there, {' / '.join(cifar_cells('statistics-cuda-s1'))} on the H200. The 14-epoch networks are less sure than they are right (mean confidence {confidence('fidgp-all-pretrained-s*')} %), and so was one run with λ up to 0.08 instead of 0.06. For scale: one training of the deterministic network by plain PyTorch, same data and recipe, made outside this repository on an H200, had 77.87 / 0.883 / 6.48: ours is {77.87 - mean('deterministic-sgd-s*', 'cls/Acc', 100):.2f} below it in accuracy, better in the other two."

@@ -32,7 +32,7 @@ pub fn read(file: &Path) -> Result<Array> {
     if shape.contains(&0) {
         return Err(bad(format!("the shape is {shape:?}: there is nothing in it"), "save an array that has rows"));
     }
-    let advice = "save it as uint8, int64, float32 or float64, little-endian: array.astype('<f4')";
+    let advice = "save it as uint8, int64, float32 or float64, little-endian: array.astype('<f4'), labels as '<i8'";
     let (item_bytes, values) = reading(kind).ok_or_else(|| bad(format!("the type is `{kind}`"), advice))?;
     let wanted = product(&shape).and_then(|items| items.checked_mul(item_bytes));
     let start = cursor.at();

@@ -102,6 +102,22 @@ fn a_value_of_the_wrong_kind_is_told_in_words_what_it_should_be() {
     }
 }
 
+/// Tables with a `kind` are read as a whole: the key in them is found all the same.
+#[test]
+fn a_wrong_value_in_a_table_with_a_kind_is_named_by_its_key() {
+    for (change, key) in [
+        ("data.augment=flip", "`data.augment` = `flip` is not known"),
+        ("data.limit=-1", "`data.limit` was given"),
+        ("network.depth=deep", "`network.depth` was given"),
+        ("train.optimiser.learning_rate=fast", "`train.optimiser.learning_rate` was given"),
+        ("train.optimiser.betas=0.9", "`train.optimiser.betas` was given"),
+        ("likelihood.smoothing=some", "`likelihood.smoothing` was given"),
+    ] {
+        let said = with(&[change]).unwrap_err();
+        assert!(said.starts_with(key), "{change}: {said}");
+    }
+}
+
 #[test]
 fn inducing_sizes_that_cannot_be_are_refused_before_anything_is_built() {
     for size in ["-3", "0", "20000"] {

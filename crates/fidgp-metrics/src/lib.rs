@@ -61,5 +61,8 @@ pub use ranking::OodScores;
 pub use regression::{GaussianForecast, mae, rmse};
 pub use roc::RocPoint;
 pub use selective::{RiskCoverage, RiskPoint};
-pub use summary::{IntervalRule, PairedDifference, mean, median, paired_difference, sample_sd, standard_error};
+pub use summary::{
+    IntervalRule, PairedDifference, mean, median, paired_difference, paired_difference_of_splits, sample_sd,
+    standard_error,
+};
 pub use uncertainty::{DrawProbs, EntropySplit, VarianceSplit, total_variance};

@@ -60,6 +60,8 @@ pub enum IntervalRule {
     StudentT,
     /// Percentiles over resampled pairs: for many.
     Bootstrap,
+    /// Student's t of splits that share rows, see [`paired_difference_of_splits`].
+    ResampledT,
 }
 
 /// Mean of `a − b` over matched repetitions, with an interval.
@@ -97,6 +99,30 @@ pub fn paired_difference(a: &[f64], b: &[f64], settings: &Bootstrap) -> Result<P
     let of_resample = |indices: Vec<usize>| indices.iter().map(|&i| gaps[i]).sum::<f64>() / gaps.len() as f64;
     let interval = settings.interval(|rng| of_resample(resample(rng, gaps.len())))?;
     Ok(PairedDifference { mean, interval, rule: IntervalRule::Bootstrap })
+}
+
+/// Compares two methods on random splits of one table. Their training parts share most rows, so the mean varies by more than
+/// `sd/√n`: the corrected t of Nadeau & Bengio (2003) takes `sd·√(1/n + test/train)`.
+///
+/// # Errors
+/// As [`paired_difference`].
+///
+/// ```
+/// use fidgp_metrics::{Bootstrap, paired_difference, paired_difference_of_splits};
+///
+/// let (a, b) = ([0.80, 0.82, 0.79], [0.70, 0.71, 0.70]);
+/// let plain = paired_difference(&a, &b, &Bootstrap::seeded(1))?.interval;
+/// let wider = paired_difference_of_splits(&a, &b, 0.95, 1.0 / 9.0)?.interval;
+/// assert!(((wider.hi - wider.lo) / (plain.hi - plain.lo) - (1.0 + 3.0 / 9.0_f64).sqrt()).abs() < 1e-12);
+/// # Ok::<(), fidgp_metrics::MetricError>(())
+/// ```
+pub fn paired_difference_of_splits(a: &[f64], b: &[f64], level: f64, test_per_train: f64) -> Result<PairedDifference> {
+    check::pair(("a", a), ("b", b))?;
+    let gaps: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let (mean, n) = (plain_mean(&gaps), gaps.len() as f64);
+    let half = central_t(level, gaps.len())? * standard_error(&gaps)? * (1.0 + n * test_per_train).sqrt();
+    let interval = Interval { lo: mean - half, hi: mean + half, level };
+    Ok(PairedDifference { mean, interval, rule: IntervalRule::ResampledT })
 }
 
 /// Half width, in standard errors, of the interval of a mean of `n` values: `t` with `P(|T| > t) = 1 − level`, T of n − 1

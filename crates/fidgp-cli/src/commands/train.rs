@@ -55,6 +55,10 @@ fn go_on(arguments: &Train, run: &Path) -> String {
 /// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run.
 fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     if let Some(run) = &arguments.resume {
+        if !run.join(CONFIG_FILE).exists() {
+            let why = format!("holds no run ({CONFIG_FILE}); give the folder that a training was written to");
+            return Err(LabError::config(run.display().to_string(), why));
+        }
         return Ok((config::read(&run.join(CONFIG_FILE), &[])?, run.clone(), true));
     }
     let path = arguments.config.as_deref().unwrap_or(Path::new(""));

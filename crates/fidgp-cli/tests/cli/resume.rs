@@ -241,6 +241,6 @@ fn a_checkpoint_of_another_network_is_refused() {
 
 #[test]
 fn there_must_be_a_run_to_resume() {
-    Place::new().fidgp(&["train", "--resume", "nowhere"]).ends(2).says(&["nowhere/run.toml"]);
+    Place::new().fidgp(&["train", "--resume", "nowhere"]).ends(2).says(&["`nowhere` holds no run"]);
     Place::new().fidgp(&["train", "--resume", "run", "--set", "seed=2"]).ends(2).says(&["cannot be used with"]);
 }

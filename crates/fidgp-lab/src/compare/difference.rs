@@ -1,6 +1,6 @@
 //! Whether two configs differ by more than chance: on other data (splits or test examples), and under other seeds.
 
-use fidgp_metrics::{Bootstrap, Interval, IntervalRule, names, paired_difference};
+use fidgp_metrics::{Bootstrap, Interval, IntervalRule, names, paired_difference, paired_difference_of_splits};
 use serde::Serialize;
 
 use super::Finished;
@@ -12,6 +12,8 @@ use crate::record::SplitMetrics;
 const LEAST_PAIRS: usize = 3;
 /// Resamples of the pairs.
 const RESAMPLES: usize = 2000;
+/// Test rows for each training row of UCI's standard splits, of which a tenth is for testing.
+const TEST_PER_TRAIN: f64 = 1.0 / 9.0;
 /// What is compared, where both configs have it.
 const COMPARED: [&str; 8] = [
     names::CLS_ACC,
@@ -83,7 +85,11 @@ pub(super) fn against_first(configs: &[RunConfig], finished: &[Vec<Finished>]) -
         for metric in COMPARED {
             for (a, b, units) in pairs(runs, reference, metric) {
                 let settings = Bootstrap { resamples: RESAMPLES, ..Bootstrap::seeded(0) };
-                let found = (a.len() >= LEAST_PAIRS).then(|| paired_difference(&a, &b, &settings)).transpose()?;
+                let compared = || match units {
+                    Units::Splits => paired_difference_of_splits(&a, &b, settings.level, TEST_PER_TRAIN),
+                    Units::Examples | Units::Seeds => paired_difference(&a, &b, &settings),
+                };
+                let found = (a.len() >= LEAST_PAIRS).then(compared).transpose()?;
                 all.push(Difference {
                     name: config.name.clone(),
                     reference: configs[0].name.clone(),

@@ -165,7 +165,7 @@ fn significance(differences: &[Difference]) -> Section {
         heading: format!("Differences from {reference}"),
         lead: "Paired. Over splits or test examples, each averaged over seeds, chance is that of the data: another test set. Over \
                seeds it is that of the training: the same once more. Believe a difference that both show. Intervals are Student's t \
-               below 30 pairs, from there a bootstrap of 2000 resamples; they are not corrected for the number of comparisons."
+               below 30 pairs, over splits widened for the rows that they share (Nadeau & Bengio 2003), from 30 on a bootstrap of 2000 resamples; they are not corrected for the number of comparisons."
             .to_owned(),
         body: grid_of_numbers(&head, rows),
         figures: Vec::new(),

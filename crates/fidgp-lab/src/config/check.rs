@@ -22,11 +22,21 @@ impl RunConfig {
         if train.epochs == 0 && self.start.is_none() {
             return Err(LabError::config("train.epochs", "0 is for networks with a [start]; without, at least 1"));
         }
-        if train.batch_size == 0 || self.predict.batch_size == 0 {
-            return Err(LabError::config("train.batch_size, predict.batch_size", "must be at least 1"));
+        if let NetworkConfig::Resnet { width, .. } | NetworkConfig::Fcn { width, .. } | NetworkConfig::Hrnet { width } =
+            self.network
+            && width < 1
+        {
+            return Err(LabError::config("network.width", format!("{width} must be at least 1")));
         }
-        if self.predict.draws == 0 || self.predict.validation_draws == 0 {
-            return Err(LabError::config("predict.draws", "must be at least 1; 8 is usual"));
+        for (key, count, usual) in [
+            ("train.batch_size", train.batch_size as u64, "100"),
+            ("predict.batch_size", self.predict.batch_size as u64, "1000"),
+            ("predict.draws", self.predict.draws, "8"),
+            ("predict.validation_draws", self.predict.validation_draws, "1"),
+        ] {
+            if count == 0 {
+                return Err(LabError::config(key, format!("must be at least 1; {usual} is usual")));
+            }
         }
         if train.precision == Precision::Bf16 && !self.data.has_images() {
             return Err(LabError::config(

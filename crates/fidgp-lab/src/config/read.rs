@@ -74,9 +74,9 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     for section in ["network", "inducing", "baseline"] {
         table.get(section).map_or(Ok(()), |value| check_sizes(section, value))?;
     }
-    let config: RunConfig = Value::Table(table)
-        .try_into()
-        .map_err(|error: toml::de::Error| on_its_line(explain(&error, ""), text, overrides))?;
+    let config: RunConfig = Value::Table(table.clone()).try_into().map_err(|error: toml::de::Error| {
+        on_its_line(narrowed(explain(&error, ""), &table, error.message()), text, overrides)
+    })?;
     config.check()?;
     Ok(config)
 }
@@ -260,6 +260,42 @@ pub(super) fn explain(error: &toml::de::Error, section: &str) -> LabError {
         return LabError::config(join(&[section, within]), format!("= `{unknown}` is not known{hint} ({message})"));
     }
     LabError::config(join(&[section, within, unknown]), format!("is not known{hint} ({message})"))
+}
+
+/// The same error with the very key, where it names a table: the key without which something else is said. Tables that have a
+/// `kind` are read as a whole, and do not know where in them they failed.
+fn narrowed(error: LabError, table: &Table, message: &str) -> LabError {
+    match error {
+        LabError::Config { key, why } => {
+            let path: Vec<_> = key.split('.').collect();
+            let inner = culprit(table, &path, message);
+            LabError::config(join(&[&key, &inner]), why)
+        }
+        other => other,
+    }
+}
+
+/// Keys that say which table it is.
+const TAGS: [&str; 3] = ["kind", "set", "family"];
+
+/// The dotted key within a table without which a config does not fail with this message; empty where there is none.
+fn culprit(table: &Table, path: &[&str], message: &str) -> String {
+    let names = within(&mut table.clone(), path).map_or(Vec::new(), |inner| inner.keys().cloned().collect());
+    // what says which table it is comes last: without it everything else fails
+    let (tags, names): (Vec<String>, Vec<_>) = names.into_iter().partition(|name| TAGS.contains(&name.as_str()));
+    let changes = |name: &&String| {
+        let mut without = table.clone();
+        let removed = within(&mut without, path).and_then(|inner| inner.remove(*name));
+        let said = Value::Table(without).try_into::<RunConfig>().map_err(|error| error.message().to_owned());
+        removed.is_some() && said.err().as_deref() != Some(message)
+    };
+    let Some(name) = names.iter().chain(&tags).find(changes) else { return String::new() };
+    join(&[name, &culprit(table, &[path, &[name]].concat(), message)])
+}
+
+/// The table at a path.
+fn within<'a>(table: &'a mut Table, path: &[&str]) -> Option<&'a mut Table> {
+    path.iter().try_fold(table, |table, name| table.get_mut(*name)?.as_table_mut())
 }
 
 /// What serde says of a value of the wrong type, for people who do not know Rust's types.

@@ -70,7 +70,7 @@ impl OptimiserConfig {
         let wrong = |key: &str, why: String| Err(LabError::config(format!("train.optimiser.{key}"), why));
         let (rate, decay) = (self.learning_rate(), self.weight_decay());
         if !(rate > 0.0 && rate.is_finite()) {
-            return wrong("learning_rate", format!("{rate} must be greater than 0"));
+            return wrong("learning_rate", format!("{rate} must be a number greater than 0"));
         }
         if !(decay >= 0.0 && decay.is_finite()) {
             return wrong("weight_decay", format!("{decay} must be 0 or greater; 0.0005 is usual"));

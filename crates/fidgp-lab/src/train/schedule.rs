@@ -87,7 +87,12 @@ impl ScheduleConfig {
         }
         match self {
             Self::Milestones { at, .. } if at.iter().any(|milestone| !(0.0..=epochs).contains(milestone)) => {
-                Err(LabError::config("train.schedule.at", format!("{at:?} does not lie within {epochs} epochs")))
+                Err(LabError::config(
+                    "train.schedule.at",
+                    format!(
+                        "{at:?} does not lie within {epochs} epochs; set both, as --set 'train.schedule={{kind=\"constant\"}}'"
+                    ),
+                ))
             }
             Self::Milestones { factor, .. } if !(*factor > 0.0 && *factor <= 1.0) => {
                 let why = format!("{factor} must be greater than 0 and at most 1; 0.1 is usual");
