@@ -221,7 +221,7 @@ pub struct Bench {
 pub struct Predict {
     /// A run folder, or a model folder made by `fidgp export`
     pub model: PathBuf,
-    /// Pictures (PNG, JPEG, WebP) or folders of them; for a regression, CSV files
+    /// Pictures (PNG, JPEG, WebP) or folders of them, class folders too; for a regression, tables (.csv, .npy, .safetensors)
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// Weight draws K [default: as in the model's config]

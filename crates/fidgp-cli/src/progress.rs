@@ -81,6 +81,10 @@ impl EpochBar {
 }
 
 impl Watch for EpochBar {
+    fn says(&mut self, what: &str) {
+        self.shown.bar.suspend(|| tell!("{what}"));
+    }
+
     fn step(&mut self, epoch: u64, step: u64, steps: u64, loss: f64) {
         let bar = &self.shown.bar;
         if bar.length() != Some(self.epochs * steps) {

@@ -133,6 +133,32 @@ impl ImageFolder {
     }
 }
 
+/// The pictures inside a folder and the folders in it, folder by folder, each sorted.
+///
+/// # Errors
+/// When a folder cannot be read, or they go deeper than any meaning has.
+pub fn pictures_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    below(folder, 0)
+}
+
+/// Folders within folders: deeper than this is a link to itself.
+const DEEPEST: usize = 16;
+
+fn below(folder: &Path, depth: usize) -> Result<Vec<PathBuf>> {
+    if depth > DEEPEST {
+        return Err(Error::file(
+            folder,
+            "lies too deep",
+            "is it a link to a folder above it? name the folders themselves",
+        ));
+    }
+    let mut found = pictures(folder)?;
+    for inner in listing::folders(folder)? {
+        found.extend(below(&inner, depth + 1)?);
+    }
+    Ok(found)
+}
+
 /// The pictures directly inside a folder, sorted.
 pub fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
     listing::files(folder, |name| EXTENSIONS.contains(&listing::extension(Path::new(name)).as_str()))

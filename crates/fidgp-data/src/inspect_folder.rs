@@ -23,6 +23,10 @@ pub fn image_folder(path: &Path, watch: Watch) -> Result<Option<Summary>> {
         0 => {
             let mut notes = vec!["every picture was decoded; files are not hashed".to_owned()];
             notes.extend(classes_of_one_part(&parts));
+            let has = |name: &str| parts.iter().any(|part| part.name == name);
+            if has("train") && !has("val") {
+                notes.push("no val/ beside train/: trainings test on it and need it".to_owned());
+            }
             let kind = "pictures in one folder per class".to_owned();
             Ok(Some(Summary { path: path.into(), kind, parts, files: vec![], notes }))
         }

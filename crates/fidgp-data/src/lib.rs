@@ -45,7 +45,7 @@ pub use crop::CropBox;
 pub use detect::{detect, detect_watched};
 pub use digest::file_sha256;
 pub use error::{Error, Result};
-pub use folder::{ImageFolder, Watch, pictures};
+pub use folder::{ImageFolder, Watch, pictures, pictures_below};
 pub use images::{ChannelStatistics, Images, Part, unnamed};
 pub use mask::{Mask, VOID};
 pub use pair::{MaskReading, Pair, PairSet};

@@ -135,6 +135,22 @@ fn a_diverged_epoch_is_kept_and_a_wrong_line_is_named() {
     assert!(said.contains("metrics.jsonl, line 1: missing field `step`"), "{said}");
 }
 
+/// Records of before called the total uncertainty of a classification by the name of its aleatoric part.
+#[test]
+fn entropies_of_old_records_are_read_by_their_names() {
+    let (place, mut results) = (folder(), made_up::bare("old", "fidgp"));
+    let path = place.path().join(RESULTS_FILE);
+    results.metrics = [("cls/Acc", 0.5), ("test/ens_Entropy", 1.1), ("test/ens_MI", 0.2)]
+        .map(|(name, value)| (name.to_owned(), Some(value)))
+        .into();
+    results.write(&path).unwrap();
+    let read = Results::read(&path).unwrap();
+    assert_eq!(read.metrics["cls/Entropy"], Some(1.1));
+    assert!((read.metrics["test/ens_Entropy"].unwrap() - 0.9).abs() < 1e-12);
+    read.write(&path).unwrap();
+    assert_eq!(Results::read(&path).unwrap().metrics, read.metrics); // once
+}
+
 #[test]
 fn the_commit_is_the_one_the_program_was_built_from() {
     assert_eq!(commit(), "unknown");

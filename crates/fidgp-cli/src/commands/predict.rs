@@ -91,14 +91,14 @@ pub(super) fn files(inputs: &[PathBuf]) -> (Vec<PathBuf>, Vec<Failed>) {
     (files, failed)
 }
 
-/// A picture itself, or the pictures directly inside a folder.
+/// A picture itself, or the pictures inside a folder and the folders in it.
 fn pictures_of(input: &Path) -> Result<Vec<PathBuf>, LabError> {
     if !input.is_dir() {
         return Ok(vec![input.to_owned()]);
     }
-    let found = fidgp_data::pictures(input)?;
+    let found = fidgp_data::pictures_below(input)?;
     if found.is_empty() {
-        let why = "holds no .jpg, .jpeg, .png or .webp files; folders inside are not entered".to_owned();
+        let why = "holds no .jpg, .jpeg, .png or .webp files, nor do the folders inside".to_owned();
         return Err(LabError::File { path: input.to_owned(), why });
     }
     Ok(found)

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fidgp_lab::LabError;
 use fidgp_lab::predict::Predictor;
@@ -16,7 +16,11 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
     if arguments.tolerance.is_some() {
         return Err(LabError::config("--tolerance", "is for whole pictures; give a segmentation its --draws"));
     }
-    let (files, mut failed) = files(&arguments.inputs);
+    let (mut files, mut failed) = files(&arguments.inputs);
+    if let Ok(maps) = arguments.maps.canonicalize() {
+        let is_map = |file: &PathBuf| file.canonicalize().is_ok_and(|file| file.starts_with(&maps));
+        files.retain(|file| arguments.inputs.contains(file) || !is_map(file)); // maps of before are no pictures
+    }
     let mut said = Said { table: String::new(), json: Vec::new() };
     let mut taken = HashSet::new();
     let pictures: HashSet<_> = files.iter().filter_map(|file| file.canonicalize().ok()).collect();

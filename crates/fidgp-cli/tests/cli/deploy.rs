@@ -211,16 +211,19 @@ fn bad_pictures_are_named_and_the_rest_is_predicted() {
 /// Names of files are bytes, and commands hold them too.
 #[test]
 #[cfg(target_os = "linux")]
-fn names_that_are_no_text_are_taken() {
+fn names_that_are_no_text_and_folders_in_folders_are_taken() {
     use std::os::unix::ffi::OsStrExt;
 
     let place = Place::new();
     fs::create_dir(place.path("pictures")).unwrap();
     let odd = place.path("pictures").join(std::ffi::OsStr::from_bytes(b"\xff.png"));
     fs::copy(fixture("cifar100-pictures/apple.png"), &odd).unwrap();
+    fs::create_dir_all(place.path("pictures/class/inner")).unwrap();
+    fs::copy(fixture("cifar100-pictures/apple.png"), place.path("pictures/class/inner/apple.png")).unwrap();
     let run = words(trained());
     for more in [&[][..], &["--json"]] {
-        place.fidgp(&[&["predict", run, "pictures", "--device", "cpu"][..], more].concat()).ends(0);
+        let said = place.fidgp(&[&["predict", run, "pictures", "--device", "cpu"][..], more].concat()).ends(0);
+        assert!(said.out.contains("pictures/class/inner/apple.png"), "{}", said.out);
     }
     let mut command =
         place.command(&["train", crate::left(), "--set", "train.epochs=1", "--set", "train.kl={}", "--out"]);

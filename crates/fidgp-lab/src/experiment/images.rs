@@ -75,6 +75,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut dyn Watch) -> Resu
     norms::estimate(config, &mut model, train.as_ref())?;
     norms::keep(config, &model, &setting.run)?;
     let outcome = outcome.and(fitting.elapsed());
+    watch.says(&format!("measuring {} test images, passes of each: {}", sets.test.rows(), config.passes()));
     let (mut results, examples) = assess(config, setting, &model, (&sets.test, sets.validation.as_ref()))?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };

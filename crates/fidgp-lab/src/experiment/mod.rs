@@ -254,4 +254,8 @@ impl Watch for Logged<'_> {
         tracing::info!(epoch, loss, nll, kl_inducing, kl_conditional, beta, seconds);
         self.inner.epoch(record);
     }
+
+    fn says(&mut self, what: &str) {
+        self.inner.says(what);
+    }
 }

@@ -70,6 +70,7 @@ pub fn run(
         go_on: &setting.go_on,
     };
     let Some(outcome) = training.run(&Place::of(setting), watch)? else { return Ok(None) };
+    watch.says(&format!("measuring {} test pictures, passes of each: {}", sets.test.rows(), config.passes()));
     let (mut results, examples) = assess(config, pairs, setting, &model, &sets, Some(&setting.run))?;
     examples.write(&setting.run)?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..super::training_time(config, &outcome) };

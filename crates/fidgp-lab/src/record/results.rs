@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
+use fidgp_metrics::names;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -123,7 +124,25 @@ impl Results {
             Some(Value::String(found)) if found == SCHEMA => {}
             other => return Err(wrong_schema(path, other)),
         }
-        serde_json::from_str(&text).map_err(|source| RecordError::Field { path: path.to_owned(), source })
+        let read: Self =
+            serde_json::from_str(&text).map_err(|source| RecordError::Field { path: path.to_owned(), source })?;
+        Ok(read.with_entropies_by_name())
+    }
+
+    /// Classifications of before had the total uncertainty under the name of its aleatoric part, and no other.
+    fn with_entropies_by_name(mut self) -> Self {
+        for part in ["", "validation/"] {
+            let [acc, total, aleatoric, epistemic] =
+                [names::CLS_ACC, names::CLS_ENTROPY, names::ENS_ENTROPY, names::ENS_MI]
+                    .map(|name| format!("{part}{name}"));
+            let before = self.metrics.contains_key(&acc) && !self.metrics.contains_key(&total);
+            if let Some(found) = self.metrics.get(&aleatoric).copied().filter(|_| before) {
+                let mutual = self.metrics.get(&epistemic).copied().flatten();
+                self.metrics.insert(aleatoric, found.zip(mutual).map(|(found, mutual)| found - mutual));
+                self.metrics.insert(total, found);
+            }
+        }
+        self
     }
 
     /// Writes a `results.json`: the old file, if any, stays whole until the new one is.

@@ -37,6 +37,11 @@ pub trait Watch {
     fn epoch(&mut self, record: &EpochRecord) {
         let _ = record;
     }
+
+    /// What is done now, where it may take long.
+    fn says(&mut self, what: &str) {
+        let _ = what;
+    }
 }
 
 /// Nobody watches.
