@@ -110,6 +110,10 @@ fn table(comparison: &Comparison) -> String {
         let said: Vec<_> = said.map(|(score, auroc)| format!("{score} {:.2}", 100.0 * auroc.mean)).collect();
         let _ = writeln!(text, "{:<width$}  AUROC % on {set}: {}", one.name, said.join(", "));
     }
+    let keys: Vec<_> = comparison.settings.iter().map(|one| one.key.as_str()).collect();
+    if !keys.is_empty() {
+        let _ = writeln!(text, "\nnot alike in all of them: {} (values are in the report)", keys.join(", "));
+    }
     if let Some(first) = comparison.differences.first() {
         let _ = writeln!(
             text,

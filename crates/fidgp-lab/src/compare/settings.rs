@@ -14,6 +14,9 @@ const MEANT_TO: [&str; 3] = ["name", "method", "seed"];
 /// Sections of which a method has its own keys.
 const OF_METHODS: [&str; 2] = ["baseline.", "inducing."];
 
+/// One of these that is a part of the training all the same.
+const OF_TRAINING: &str = "baseline.weight_decay";
+
 /// A key of the config, and what each contender has for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Differing {
@@ -34,7 +37,7 @@ pub(super) fn differing(configs: &[RunConfig]) -> Result<Vec<Differing>> {
         }
     }
     let differ = |key: &str, values: &[Option<String>]| {
-        let own = OF_METHODS.iter().any(|section| key.starts_with(section));
+        let own = key != OF_TRAINING && OF_METHODS.iter().any(|section| key.starts_with(section));
         let mut compared = values.iter().filter(|value| !own || value.is_some());
         compared.next().is_some_and(|first| compared.any(|value| value != first))
     };
