@@ -2,7 +2,7 @@
 
 /// Keeps large blocks that are freed for the next ones. glibc maps every block beyond 32 MiB anew, and the activations of a
 /// batch are larger: the system then clears each page of each of them, layer after layer, which can take longer than the
-/// network. What was freed stays with the process instead; the most that it ever holds is the same.
+/// network. What was freed stays with the process instead, which may hold somewhat more at a time for that.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "two settings of the C library, which no crate of ours offers in a safe form")]
 pub fn keep_freed_memory() {

@@ -23,9 +23,10 @@ const TARGETS: &str = "targets";
 /// A table whose columns have names. Cells become numbers when their column is asked for, so others may hold anything.
 ///
 /// ```
-/// let place = std::env::temp_dir().join("fidgp-sheet.csv");
-/// std::fs::write(&place, "house,size,price\nA,90,200\nB,120,310\n")?;
-/// let sheet = fidgp_data::Sheet::open(&place)?;
+/// let place = tempfile::tempdir()?;
+/// let file = place.path().join("houses.csv");
+/// std::fs::write(&file, "house,size,price\nA,90,200\nB,120,310\n")?;
+/// let sheet = fidgp_data::Sheet::open(&file)?;
 /// assert_eq!(sheet.names(), ["house", "size", "price"]);
 /// assert_eq!(sheet.numbers(&[2, 1])?, [200.0, 90.0, 310.0, 120.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -93,13 +93,8 @@ pub enum LabError {
         command: String,
     },
     /// The user stopped a comparison.
-    #[error("stopped after epoch {epoch}, step {step} of a run; everything is saved. The same command goes on")]
-    ComparisonInterrupted {
-        /// Complete epochs of the run that was under way.
-        epoch: u64,
-        /// Steps made in it.
-        step: u64,
-    },
+    #[error("stopped; everything is saved. The same command goes on")]
+    ComparisonInterrupted,
 
     /// A control of the out-of-distribution benchmark failed.
     #[error(

@@ -116,6 +116,9 @@ fn a_wrong_value_in_a_table_with_a_kind_is_named_by_its_key() {
         let said = with(&[change]).unwrap_err();
         assert!(said.starts_with(key), "{change}: {said}");
     }
+    // what is missing is nobody's fault among those that are there
+    let said = with(&["network={kind=\"mlp\", hidden=[5]}"]).unwrap_err();
+    assert!(said.starts_with("`network` lacks `activation`"), "{said}");
 }
 
 #[test]

@@ -16,6 +16,9 @@ use crate::Key;
 /// Steps taken when a state is created, so that the first σ is already usable.
 pub const INITIAL_STEPS: usize = 16;
 
+/// When an iteration counts as settled: relative growth of σ̂ over eight steps, and the most steps spent on it.
+pub const SETTLED: (f64, usize) = (1e-7, 4096);
+
 /// What is done with a weight once its spectral norm is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

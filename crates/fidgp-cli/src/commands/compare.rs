@@ -46,7 +46,7 @@ pub fn run(arguments: &Compare) -> Outcome {
         }
     };
     let comparison = compare::run(&configs, &plan, &mut watcher).map_err(|error| match error {
-        LabError::Interrupted { epoch, step, .. } => LabError::ComparisonInterrupted { epoch, step },
+        LabError::Interrupted { .. } => LabError::ComparisonInterrupted,
         other => other,
     })?;
     if arguments.json {

@@ -266,7 +266,7 @@ pub(super) fn explain(error: &toml::de::Error, section: &str) -> LabError {
 /// `kind` are read as a whole, and do not know where in them they failed.
 fn narrowed(error: LabError, table: &Table, message: &str) -> LabError {
     match error {
-        LabError::Config { key, why } => {
+        LabError::Config { key, why } if !message.starts_with("missing field") => {
             let path: Vec<_> = key.split('.').collect();
             let inner = culprit(table, &path, message);
             LabError::config(join(&[&key, &inner]), why)

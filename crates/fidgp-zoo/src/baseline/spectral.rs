@@ -2,14 +2,11 @@
 
 use fidgp::Key;
 use fidgp::layer::{Apply, CustomWeight, DenseWeight, Mode, Pass};
-use fidgp::spectral::{PowerState, spectral_norm};
+use fidgp::spectral::{PowerState, SETTLED, spectral_norm};
 use tch::Tensor;
 use tch::nn::Path;
 
 use crate::{Error, Result};
-
-/// When the iteration counts as settled: relative growth of σ̂ over eight steps, and the most steps spent on it.
-const SETTLED: (f64, usize) = (1e-7, 4096);
 
 /// A plain weight, scaled down where its matrix `[d_out, d_in]` has a spectral norm above the bound.
 #[derive(Debug)]

@@ -4,11 +4,8 @@ use tch::Tensor;
 use tch::nn::Path;
 
 use super::stack::{Stack, stack_fields};
-use crate::spectral::{PowerState, SpectralRule, normalise, spectral_norm};
+use crate::spectral::{PowerState, SETTLED, SpectralRule, normalise, spectral_norm};
 use crate::{Error, Key, Result};
-
-/// When an iteration counts as settled: relative growth of σ̂ over eight steps, and the most steps spent on it.
-const SETTLED: (f64, usize) = (1e-7, 4096);
 
 /// The tensors of a linear layer, as trained: neither masked nor normalised.
 #[derive(Debug)]
