@@ -2,6 +2,7 @@
 
 use fidgp::layer::{Factors, Mode};
 use fidgp::linalg::{Check, check_finite};
+use fidgp::weight::InducingWeight;
 
 use super::checkpoint;
 use super::step::{StepInput, Stepper};
@@ -14,8 +15,12 @@ pub fn culprit(model: &Model, stepper: &Stepper, input: &StepInput) -> String {
     if let Some(parameters) = not_finite_parameters(model) {
         return parameters;
     }
-    if let Err(error) = Factors::of(&model.network.inducing(), Check::Now) {
+    let weights = model.network.inducing();
+    if let Err(error) = Factors::of(&weights, Check::Now) {
         return cause(&error.into());
+    }
+    if let Some(layer) = weights.iter().find(|weight| needs_more_jitter(&weights, &weight.name)) {
+        return format!("a covariance of `{}` cannot be factorised with its jitter; raise inducing.jitter", layer.name);
     }
     if let Err(error) = check_finite("the inputs of that batch", &input.x, "") {
         return sentence(&error);
@@ -24,6 +29,12 @@ pub fn culprit(model: &Model, stepper: &Stepper, input: &StepInput) -> String {
         let last = model.network.slots().last().map_or(String::new(), |slot| format!(" of `{}`", slot.name()));
         format!("all parameters are finite, and so are the outputs{last}, but not their loss")
     })
+}
+
+/// Whether a covariance of a layer has no factor with the jitter it is given, the one thing that a step on CUDA tries.
+fn needs_more_jitter(weights: &[&InducingWeight], layer: &str) -> bool {
+    let factors = Factors::of(weights, Check::Deferred).and_then(|factors| factors.get(layer));
+    factors.is_ok_and(|own| [own.t_row(), own.t_col()].iter().any(|t| check_finite(layer, t, "").is_err()))
 }
 
 /// The first layer that makes something infinite of finite numbers when a batch goes through the network again.
@@ -53,4 +64,27 @@ pub fn not_finite_parameters(model: &Model) -> Option<String> {
 /// An error's text without its full stop.
 fn sentence<E: std::error::Error>(error: &E) -> String {
     error.to_string().trim_end_matches(['.', ' ']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use fidgp::Key;
+    use fidgp::weight::InducingConfig;
+    use tch::Device;
+    use tch::nn::VarStore;
+
+    use super::*;
+
+    #[test]
+    fn a_covariance_that_needs_more_jitter_is_found() {
+        let store = VarStore::new(Device::Cpu);
+        let config = InducingConfig { jitter: 0.0, ..InducingConfig::default() };
+        let weight = InducingWeight::init(&(store.root() / "fc"), 8, 8, &config, Key::new(1)).unwrap();
+        assert!(!needs_more_jitter(&[&weight], "fc"));
+        // ever more of the same direction: their products are singular
+        let rows =
+            tch::Tensor::linspace(1.0, 2.0, 8, (tch::Kind::Float, Device::Cpu)).unsqueeze(1).expand([8, 8], false);
+        tch::no_grad(|| weight.prior.z_row.shallow_clone().copy_(&(rows * 1e7)));
+        assert!(needs_more_jitter(&[&weight], "fc"));
+    }
 }
