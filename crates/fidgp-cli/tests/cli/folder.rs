@@ -115,6 +115,33 @@ fn a_folder_run_goes_on_as_if_it_had_not_been_interrupted() {
     place.fidgp(&["eval", "part", "--data", "data"]).ends(2).says(&says);
 }
 
+/// How many classes a folder has is found out, not asked for: also by what counts a network afterwards.
+#[test]
+fn folders_are_compared_without_a_word_about_their_classes() {
+    let place = Place::new();
+    write_pictures(&place, 6, 2);
+    let text = fs::read_to_string(place.path(&plain_config(&place))).unwrap();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("classes"));
+    place.write("plain.toml", &lines.collect::<Vec<_>>().join("\n"));
+    let changes = [
+        "data.path=tiny",
+        "data.resize=36",
+        "data.crop=32",
+        "network.width=4",
+        "train.epochs=1",
+        "train.select=last",
+        "train.schedule={kind=\"constant\"}",
+        "predict.draws=2",
+    ];
+    let words = ["compare", "plain.toml", "--methods", "deterministic,mc-dropout", "--seeds", "1", "--out", "both"];
+    let place_of_data = ["--data", "data", "--device", "cpu"];
+    let changes: Vec<_> = changes.into_iter().flat_map(|change| ["--set", change]).collect();
+    let words = [&words[..], &place_of_data, &changes].concat();
+    let said = place.fidgp(&words).ends(0);
+    assert_eq!(place.fidgp(&words).ends(0).out, said.out); // found to be the same runs
+    assert!(json(&place.path("both/comparison.json"))["contenders"][0]["macs"].as_u64().unwrap() > 0);
+}
+
 #[test]
 fn what_is_wrong_with_a_folder_is_named() {
     let place = Place::new();

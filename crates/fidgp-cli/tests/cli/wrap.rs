@@ -27,6 +27,25 @@ optimiser = { kind = "sgd", learning_rate = 0.05 }
 
 const INDUCING: &str = "\n[inducing]\ninducing_rows = 100\ninducing_cols = 100\n[predict]\ndraws = 3\n";
 
+/// Under a bound a layer is smaller than its stored weights: without it they are another network's.
+#[test]
+fn bounded_weights_are_refused_without_their_bound() {
+    let place = Place::new();
+    place.write("plain.toml", PLAIN);
+    let data = fixture("cifar100-small");
+    let train = |out: &str, more: &[&str]| {
+        let words = ["train", "plain.toml", "--device", "cpu", "--data", data.to_str().unwrap(), "--out", out];
+        place.fidgp(&[&words[..], &["--set", "train.epochs=1"], more].concat())
+    };
+    train("bounded", &["--set", "network.spectral_norm=1.0"]).ends(0);
+    let start = ["--set", "start={weights=\"bounded/checkpoint/last.safetensors\", statistics_images=0}"];
+    train("free", &start).ends(2).says(&["start.weights", "spectral bound (`conv1`)", "network.spectral_norm"]);
+    let as_it_is = [&start[..], &["--set", "network.spectral_norm=1.0", "--set", "train.optimiser.learning_rate=1e-9"]];
+    train("same", &as_it_is.concat()).ends(0);
+    let nll = |run: &str| json(&place.path(&format!("{run}/results.json")))["metrics"]["cls/NLL"].as_f64().unwrap();
+    assert!((nll("same") / nll("bounded") - 1.0).abs() < 0.02, "{} {}", nll("same"), nll("bounded"));
+}
+
 fn wrap(place: &Place, more: &[&str]) -> crate::Said {
     let data = fixture("cifar100-small");
     let words = ["wrap", "bayes.toml", "--device", "cpu", "--data", data.to_str().unwrap()];

@@ -71,8 +71,9 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
 
 /// Refuses weights that were trained under a spectral bound for a network without one: it would compute with larger ones.
 fn same_bound(bounded: bool, tensors: &[(String, Tensor)], file: &Path) -> Result<()> {
-    match tensors.iter().find(|(name, _)| !bounded && name.ends_with(".power.left")) {
-        Some((name, _)) => {
+    let of_bound = tensors.iter().map(|(name, _)| name).filter(|name| !bounded && name.ends_with(".power.left"));
+    match of_bound.min() {
+        Some(name) => {
             let layer = name.trim_end_matches(".power.left");
             let why = format!(
                 "= {} was trained with a spectral bound (`{layer}`), without which its layers are larger than they were; \
