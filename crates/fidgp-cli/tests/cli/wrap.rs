@@ -37,10 +37,10 @@ fn bounded_weights_are_refused_without_their_bound() {
         let words = ["train", "plain.toml", "--device", "cpu", "--data", data.to_str().unwrap(), "--out", out];
         place.fidgp(&[&words[..], &["--set", "train.epochs=1"], more].concat())
     };
-    train("bounded", &["--set", "network.spectral_norm=1.0"]).ends(0);
+    train("bounded", &["--set", "network.spectral_norm=0.2"]).ends(0);
     let start = ["--set", "start={weights=\"bounded/checkpoint/last.safetensors\", statistics_images=0}"];
     train("free", &start).ends(2).says(&["start.weights", "spectral bound (`conv1`)", "network.spectral_norm"]);
-    let as_it_is = [&start[..], &["--set", "network.spectral_norm=1.0", "--set", "train.epochs=0"]];
+    let as_it_is = [&start[..], &["--set", "network.spectral_norm=0.2", "--set", "train.epochs=0", "--set", "seed=9"]];
     train("same", &as_it_is.concat()).ends(0);
     let nll = |run: &str| json(&place.path(&format!("{run}/results.json")))["metrics"]["cls/NLL"].as_f64().unwrap();
     assert!((nll("same") / nll("bounded") - 1.0).abs() < 0.02, "{} {}", nll("same"), nll("bounded"));
