@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Images, Part, PartSummary, Result, Sheet, Summary, array_folder,
+    Error, Images, Part, PartSummary, Result, Sheet, Summary, array_folder,
     arrays::{self, Array},
     cifar, idx as idx_format, listing,
     summary::FileDigest,
@@ -152,24 +152,41 @@ pub fn arrays(path: &Path) -> Found {
     summary(path, "arrays", array_parts(&listing::name(path), &all)?, &files, notes)
 }
 
+/// The columns of numbers, and what is wrong with the others.
+fn by_column(sheet: &Sheet) -> (Vec<Vec<f64>>, Vec<Error>) {
+    let (mut columns, mut odd) = (Vec::new(), Vec::new());
+    for place in 0..sheet.names().len() {
+        match sheet.numbers(&[place]) {
+            Ok(column) => columns.push(column),
+            Err(fault) => odd.push(fault),
+        }
+    }
+    (columns, odd)
+}
+
 /// A table as text: its columns, and those that hold something else than numbers.
 pub fn sheet(path: &Path) -> Found {
     if !path.is_file() || !matches!(listing::extension(path).as_str(), "csv" | "tsv" | "txt") {
         return Ok(None);
     }
     let sheet = Sheet::open(path)?;
-    let read = |place: usize| sheet.numbers(&[place]);
-    let (sound, odd): (Vec<_>, Vec<_>) = (0..sheet.names().len()).map(read).partition(Result::is_ok);
-    let columns = sound.into_iter().collect::<Result<Vec<_>>>()?;
+    let places: Vec<usize> = (0..sheet.names().len()).collect();
+    let (columns, odd) = match sheet.numbers(&places) {
+        Ok(cells) => {
+            let column = |&place: &usize| cells.iter().skip(place).step_by(places.len()).copied().collect();
+            (places.iter().map(column).collect(), Vec::new())
+        }
+        Err(_) => by_column(&sheet),
+    };
     if columns.is_empty() && listing::extension(path) == "txt" {
         return Ok(None); // prose, most likely
     }
     if columns.is_empty() {
-        return Err(odd.into_iter().find_map(Result::err).unwrap_or_else(|| sheet.holds_nothing()));
+        return Err(odd.into_iter().next().unwrap_or_else(|| sheet.holds_nothing()));
     }
     let heading = if sheet.is_headed() { "" } else { " (no heading: numbers from 0)" };
     let mut notes = vec![format!("columns: {}{heading}", sheet.names().join(", "))];
-    notes.extend(odd.into_iter().filter_map(Result::err).map(|fault| format!("not all numbers: {fault}")));
+    notes.extend(odd.iter().map(|fault| format!("not all numbers: {fault}")));
     summary(path, "a table", vec![PartSummary::of_columns(&listing::name(path), &columns)], &[path.to_owned()], notes)
 }
 

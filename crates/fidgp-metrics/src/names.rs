@@ -14,8 +14,6 @@ pub const CLS_ENTROPY: &str = "cls/Entropy";
 pub const CAL_ECE: &str = "cal/ECE";
 /// Expected calibration error, equal-mass bins.
 pub const CAL_ADAPTIVE_ECE: &str = "cal/aECE";
-/// Largest gap of any equal-width bin.
-pub const CAL_MCE: &str = "cal/MCE";
 /// Area under the risk-coverage curve.
 pub const SC_AURC: &str = "sc/AURC";
 /// Area under the generalised risk-coverage curve.
@@ -62,11 +60,9 @@ pub const REG_NLL: &str = "reg/NLL";
 pub const REG_CRPS: &str = "reg/CRPS";
 /// Fraction of targets inside the central interval.
 pub const REG_COVERAGE: &str = "reg/Coverage";
-/// Mean width of the central interval, target units.
-pub const REG_WIDTH: &str = "reg/Width";
 
 /// Every name above, in the order a report prints them.
-pub const ALL: [&str; 32] = [
+pub const ALL: [&str; 30] = [
     CLS_ACC,
     CLS_NLL,
     CLS_NLL_PER_DRAW,
@@ -74,7 +70,6 @@ pub const ALL: [&str; 32] = [
     CLS_ENTROPY,
     CAL_ECE,
     CAL_ADAPTIVE_ECE,
-    CAL_MCE,
     SC_AURC,
     SC_AUGRC,
     SC_COVERAGE_AT_5_RISK,
@@ -98,5 +93,4 @@ pub const ALL: [&str; 32] = [
     REG_NLL,
     REG_CRPS,
     REG_COVERAGE,
-    REG_WIDTH,
 ];

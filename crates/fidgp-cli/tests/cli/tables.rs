@@ -175,36 +175,16 @@ fn an_index_among_the_features_is_told() {
 #[test]
 fn methods_are_compared_row_by_row() {
     let place = place();
-    let words = [
-        "compare",
-        "houses.toml",
-        "--methods",
-        "deterministic,fidgp",
-        "--seeds",
-        "1",
-        "--data",
-        "data",
-        "--out",
-        "both",
-    ];
-    place.fidgp(&[&words[..], &["--device", "cpu", "--set", "train.epochs=3"]].concat()).ends(0);
+    let compare = |methods: &str| {
+        let words = ["compare", "houses.toml", "--methods", methods, "--seeds", "1", "--data", "data", "--out", "both"];
+        place.fidgp(&[&words[..], &["--device", "cpu", "--set", "train.epochs=3"]].concat())
+    };
+    compare("deterministic,fidgp").ends(0);
     let differences = json(&place.path("both/comparison.json"))["differences"].clone();
     let nll = differences.as_array().unwrap().iter().find(|d| d["metric"] == "reg/NLL").unwrap().clone();
     assert_eq!((&nll["units"], &nll["pairs"]), (&"examples".into(), &40.into()));
     // rows that are no longer the same are not paired
     place.write("data/houses.csv", &houses(200).replace("no 7,", "no 7,1"));
-    let third = [
-        "compare",
-        "houses.toml",
-        "--methods",
-        "deterministic,ffgu",
-        "--seeds",
-        "1",
-        "--data",
-        "data",
-        "--out",
-        "both",
-    ];
-    let said = place.fidgp(&[&third[..], &["--device", "cpu", "--set", "train.epochs=3"]].concat());
-    said.ends(2).says(&["houses-ffgu", "was measured on other test examples than `houses-deterministic`"]);
+    let said = compare("deterministic,ffgu").ends(2);
+    said.says(&["houses-ffgu", "was measured on other test examples than `houses-deterministic`"]);
 }

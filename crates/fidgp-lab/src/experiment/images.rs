@@ -130,7 +130,7 @@ fn assess(
     let tested = measure(config, setting, model, test)?;
     results.time.predict_seconds = Some(started.elapsed().as_secs_f64());
     results.metrics = tested.metrics;
-    results.test_sha256 = Some(test.trained_on().sha256);
+    results.test_sha256 = Some(test.fingerprint());
     results.metric_notes = tested.notes;
     results.figures = vec![Figure::Classification(tested.figure)];
     if let Some(images) = validation {

@@ -55,11 +55,15 @@ impl Set {
     /// What a run on these images remembers of them: of pixels and labels, or of the files' places where pictures are read
     /// one by one.
     pub fn trained_on(&self) -> TrainedOn {
-        let sha256 = match self {
+        TrainedOn { examples: self.rows(), sha256: self.fingerprint() }
+    }
+
+    /// SHA-256 of the images, as far as they are held in memory.
+    pub fn fingerprint(&self) -> String {
+        match self {
             Self::Memory(images) => images.fingerprint(),
             Self::Folder(folder) => folder.fingerprint(),
-        };
-        TrainedOn { examples: self.rows(), sha256 }
+        }
     }
 
     /// A class that has a single image.

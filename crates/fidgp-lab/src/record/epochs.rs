@@ -45,7 +45,7 @@ pub struct EpochRecord {
     /// Wall-clock seconds of this epoch.
     #[serde(deserialize_with = "nullable::number")]
     pub seconds: f64,
-    /// Metrics per part of the data, for example `{"validation": {"reg/NLL": 0.1}}`.
+    /// Metrics per part of the data, for example `{"validation": {"NLL": 0.1}}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Metrics>,
 }

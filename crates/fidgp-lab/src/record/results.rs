@@ -25,7 +25,7 @@ pub struct Results {
     pub name: String,
     /// Method, for example `fidgp`, `ffgu`, `deterministic`.
     pub method: String,
-    /// Data set, for example `synthetic-1d`, `uci-boston`, `cifar100`.
+    /// Data set, for example `synthetic-1d`, `uci/boston`, `cifar100`.
     pub data: String,
     /// Seed everything random was derived from.
     pub seed: u64,

@@ -25,7 +25,7 @@ pub struct Words {
 /// Name, direction, per cent, meaning.
 type Entry = (&'static str, Better, bool, &'static str);
 
-const TABLE: [Entry; 39] = [
+const TABLE: [Entry; 37] = [
     (
         names::SEG_MIOU,
         Better::Higher,
@@ -65,7 +65,6 @@ const TABLE: [Entry; 39] = [
     ),
     (names::CAL_ECE, Better::Lower, true, "Mean distance between confidence and accuracy, over bins of equal width."),
     (names::CAL_ADAPTIVE_ECE, Better::Lower, true, "The same over bins that hold equally many inputs."),
-    (names::CAL_MCE, Better::Lower, true, "The largest such distance in any bin; small bins make it noisy."),
     (
         names::SC_AURC,
         Better::Lower,
@@ -106,12 +105,6 @@ const TABLE: [Entry; 39] = [
         Better::Neither,
         true,
         "Targets inside the predicted interval; should be near the interval's level.",
-    ),
-    (
-        names::REG_WIDTH,
-        Better::Neither,
-        false,
-        "Mean width of that interval; narrow is good only at the right coverage.",
     ),
     (
         "reg/RMSE_truth",

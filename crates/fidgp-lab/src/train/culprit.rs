@@ -19,8 +19,8 @@ pub fn culprit(model: &Model, stepper: &Stepper, input: &StepInput) -> String {
     if let Err(error) = Factors::of(&weights, Check::Now) {
         return cause(&error.into());
     }
-    if let Some(layer) = weights.iter().find(|weight| needs_more_jitter(&weights, &weight.name)) {
-        return format!("a covariance of `{}` cannot be factorised with its jitter; raise inducing.jitter", layer.name);
+    if let Some(layer) = needs_more_jitter(&weights) {
+        return format!("a covariance of `{layer}` cannot be factorised with its jitter; raise inducing.jitter");
     }
     if let Err(error) = check_finite("the inputs of that batch", &input.x, "") {
         return sentence(&error);
@@ -31,10 +31,14 @@ pub fn culprit(model: &Model, stepper: &Stepper, input: &StepInput) -> String {
     })
 }
 
-/// Whether a covariance of a layer has no factor with the jitter it is given, the one thing that a step on CUDA tries.
-fn needs_more_jitter(weights: &[&InducingWeight], layer: &str) -> bool {
-    let factors = Factors::of(weights, Check::Deferred).and_then(|factors| factors.get(layer));
-    factors.is_ok_and(|own| [own.t_row(), own.t_col()].iter().any(|t| check_finite(layer, t, "").is_err()))
+/// A layer with a covariance that has no factor with the jitter it is given, the one thing that a step on CUDA tries.
+fn needs_more_jitter<'a>(weights: &[&'a InducingWeight]) -> Option<&'a str> {
+    let factors = Factors::of(weights, Check::Deferred).ok()?;
+    let failed = |layer: &&str| {
+        let own = factors.get(layer);
+        own.is_ok_and(|own| [own.t_row(), own.t_col()].iter().any(|t| check_finite(layer, t, "").is_err()))
+    };
+    weights.iter().map(|weight| weight.name.as_str()).find(failed)
 }
 
 /// The first layer that makes something infinite of finite numbers when a batch goes through the network again.
@@ -80,11 +84,11 @@ mod tests {
         let store = VarStore::new(Device::Cpu);
         let config = InducingConfig { jitter: 0.0, ..InducingConfig::default() };
         let weight = InducingWeight::init(&(store.root() / "fc"), 8, 8, &config, Key::new(1)).unwrap();
-        assert!(!needs_more_jitter(&[&weight], "fc"));
+        assert_eq!(needs_more_jitter(&[&weight]), None);
         // ever more of the same direction: their products are singular
         let rows =
             tch::Tensor::linspace(1.0, 2.0, 8, (tch::Kind::Float, Device::Cpu)).unsqueeze(1).expand([8, 8], false);
         tch::no_grad(|| weight.prior.z_row.shallow_clone().copy_(&(rows * 1e7)));
-        assert!(needs_more_jitter(&[&weight], "fc"));
+        assert_eq!(needs_more_jitter(&[&weight]), Some("fc"));
     }
 }
