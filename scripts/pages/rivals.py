@@ -68,7 +68,7 @@ def passes(run):
 def rivals():
     """Every method from scratch: the paper's recipe, half as long, and a short one."""
     rows = [
-        "| CIFAR-100, ResNet-18 from scratch | parameters | passes of a prediction | the paper's recipe in 100 epochs: accuracy % | NLL | ECE % | mean confidence % | 24 epochs: accuracy / NLL / ECE | seeds | the paper's | ours differs in |",
+        "| CIFAR-100, ResNet-18 from scratch | parameters | passes of a prediction | the paper's recipe, 100 epochs: accuracy % | NLL | ECE % | mean confidence % | 24 epochs: accuracy / NLL / ECE | seeds | published by the paper | how our training differs |",
         "|---" * 11 + "|",
     ]
     for name, label in METHODS:
@@ -81,7 +81,7 @@ def rivals():
 
 def said():
     """What holds for all rows."""
-    return "45,000 images, label smoothing 0.05, the best epoch by validation NLL among those with the whole KL, 15 ECE bins, running BatchNorm statistics. The paper's recipe: one seed, Adam at batch 512 with learning rate 0.002 instead of batch 100 with 0.001, its milestone at half, KL on from the middle (from the start for SVGP and DUE). 24 epochs: batch 512, a cosine schedule, SGD with 0.2 for plain weights, Adam with 0.002 for inducing ones. BatchEnsemble has 4 members; the deep ensemble has 4 networks, whose parameters are given, and 5 in 24 epochs."
+    return "All rows: 45,000 training images, label smoothing 0.05, the epoch with the best validation NLL among those with the full KL, 15 ECE bins, running BatchNorm statistics.\n\n- The paper's recipe: one seed; Adam with batch 512 and learning rate 0.002 (the paper: batch 100, 0.001); its milestone at half; the KL from the middle on (from the start for SVGP and DUE).\n- 24 epochs: batch 512; a cosine schedule; SGD with learning rate 0.2 for plain weights, Adam with 0.002 for inducing weights.\n- BatchEnsemble has 4 members. The deep ensemble has 4 networks (all counted in its parameters), 5 in 24 epochs."
 
 
 def levels():
@@ -92,13 +92,13 @@ def levels():
     measure = lambda metric: mean("laplace-post-hoc-s1", metric)
     measured = read("cifar100/laplace-post-hoc-s1.json")[0]["metrics"]
     total = measured.get("cls/Entropy", measured["test/ens_Entropy"])  # before there was the first, the second was the total
-    fitted = f"Fitted to the SGD network of the first table ({' / '.join(cifar_cells('deterministic-sgd-s1'))}) it gives {' / '.join(cifar_cells('laplace-post-hoc-s1'))}: its draws disagree by {measure('test/ens_MI'):.2f} nats of {total:.2f}, the mean confidence falls from {confidence('deterministic-sgd-s1')} to {confidence('laplace-post-hoc-s1')} %. The source has ten classes, far fewer weights in its last layer, and the same rule for the prior's precision."
+    fitted = f"Fitted to an earlier training of the SGD network of the first table ({' / '.join(cifar_cells('earlier/deterministic-sgd-s1'))}) it gives {' / '.join(cifar_cells('laplace-post-hoc-s1'))}: mutual information is {measure('test/ens_MI'):.2f} of {total:.2f} nats, and mean confidence falls from {confidence('earlier/deterministic-sgd-s1')} to {confidence('laplace-post-hoc-s1')} %. The source has ten classes, far fewer weights in the last layer, and the same rule for the prior precision."
     return "\n\n".join([
-        f"Networks and recipes of the sources differ from ours, so gains over the deterministic network are compared, and ECE least of all: smoothed labels leave our deterministic network less sure ({sure} %) than right ({right:.1f} %), and the deep ensemble, SNGP and Laplace make it less sure still, where the published networks were too sure to begin with. That is why ECE rises under the deep ensemble, and under SNGP in 100 epochs, while it falls in the sources; the ensemble gains more accuracy than is published and somewhat less NLL. Of DUE and of SVGP heads no comparable table was at hand.",
-        f"Last-layer Laplace makes networks less sure than they should be, with the precision that the evidence chooses. {fitted}",
-        f"SNGP's accuracy hangs on the lengthscale of its kernel. Of √n, about what the reference implementation comes to, it costs accuracy behind ResNet-18: on validation, in 24 epochs, {validated('sngp-lengthscale-1-s42')} % with it, {validated('short-sngp-s42')} % with 2√n, {validated('short-deterministic-s42')} % without a process, one seed each. The rows have 2√n, and the reference's λ = 7.5 for CIFAR-100.",
-        "BatchEnsemble has most of its published gain in NLL after 100 epochs, and not the one in accuracy; it has a weight decay of 0.0003, which the deterministic network has not here, and how much of the gain is that was not measured. In 24 epochs it loses; its authors take a K-th of the images a step, and half as many steps again.",
-        f"Mean field and F-SGVB-LRT have the prior of the released mean-field code, N(0, 1). They were not run in 24 epochs. Under this recipe the draws of no weight posterior differ much: mutual information is {apart('mean-field')} nats for mean field, {apart('f-sgvb-lrt')} for F-SGVB-LRT, {apart('ffgu')} for FFG-U, {apart('fidgp-four')} and {apart('fidgp-all')} for FiD-GP on four and all layers, so these rows compare parametrisations more than averages over draws.",
+        f"The sources have other networks and recipes, so only gains over the deterministic network can be compared. ECE is the least comparable: label smoothing makes our deterministic network underconfident (confidence {sure} %, accuracy {right:.1f} %), and the deep ensemble, SNGP and Laplace make it more so. The published networks were overconfident. So ECE rises here where it falls in the sources. The deep ensemble gains more accuracy than published, and somewhat less NLL. We found no comparable table for DUE and SVGP heads.",
+        f"**Last-layer Laplace**, with the prior precision that maximises the evidence, makes networks underconfident. {fitted}",
+        f"**SNGP** depends on the lengthscale of its kernel. Validation accuracy after 24 epochs, one seed each: {validated('sngp-lengthscale-1-s42')} % with √n (about that of the reference implementation), {validated('short-sngp-s42')} % with 2√n, {validated('short-deterministic-s42')} % without SNGP. The rows have 2√n, and λ = 7.5 as the reference for CIFAR-100.",
+        "**BatchEnsemble** has most of its published gain in NLL after 100 epochs, but not the gain in accuracy. It has a weight decay of 0.0003, the deterministic network here has none; we did not measure how much of the gain that explains. In 24 epochs it is worse than the deterministic network. Its authors use a K-th of the images per step, and 1.5 times as many steps.",
+        f"**Mean field and F-SGVB-LRT** have the prior of the released code, N(0, 1). They were not run for 24 epochs. With this recipe the draws of all weight posteriors hardly differ. Mutual information is {apart('mean-field')} nats for mean field, {apart('f-sgvb-lrt')} for F-SGVB-LRT, {apart('ffgu')} for FFG-U, {apart('fidgp-four')} and {apart('fidgp-all')} for FiD-GP on four and on all layers. So these rows compare parametrisations rather than averages over draws.",
     ])
 
 
@@ -121,7 +121,7 @@ def gain(method, plain):
 
 def published():
     """Gains over deterministic: networks and recipes differ too much for the levels themselves."""
-    rows = ["| gain over deterministic: accuracy / NLL / ECE | the paper's recipe in 100 epochs | 24 epochs | published | there | source |", "|---|---|---|---|---|---|"]
+    rows = ["| gain over deterministic: accuracy / NLL / ECE | the paper's recipe, 100 epochs | 24 epochs | published | network of the source | source |", "|---|---|---|---|---|---|"]
     for name, there, theirs, plain, source in PUBLISHED:
         reference = gains(REFERENCE + "-{}", name) if read(f"cifar100/{REFERENCE}-{name}.json") else "–"
         rows.append(f"| {dict(METHODS)[name]} | {reference} | {gains('short-{}-s*', name) if read(f'cifar100/short-{name}-s*.json') else '–'} | {gain(theirs, plain)} | {there} | {source} |")
@@ -131,7 +131,7 @@ def published():
 def costs():
     """What every method costs, counted and measured."""
     gpu, cpu = (read(f"bench/methods-{where}.json")[0] for where in ("cuda-batch512", "cpu-batch32"))
-    rows = ["| ResNet-18 for CIFAR-100, K = 8 draws, 4 members of BatchEnsemble, 5 networks | parameters | MB in f32 | GMACs of predicting one image | training step, H200 | CPU | prediction, H200 | CPU | training memory, H200 |", "|---|---|---|---|---|---|---|---|---|"]
+    rows = ["| ResNet-18 for CIFAR-100; 8 draws, 4 members of BatchEnsemble, 5 networks in the deep ensemble | parameters | MB in f32 | GMACs of predicting one image | training step, H200 | CPU | prediction, H200 | CPU | training memory, H200 |", "|---|---|---|---|---|---|---|---|---|"]
     median = lambda run, name, what: statistics.median(one[what] for one in run["samples"][name])
     ratio = lambda run, name, what: f"{median(run, name, what) / median(run, 'deterministic', what):.2f}"
     for name, label in METHODS:
@@ -139,17 +139,17 @@ def costs():
         cells = [f"{counted['parameters']:,}", f"{counted['bytes'] / 1e6:.1f}", f"{counted['prediction_macs'] / 1e9:.2f}"]
         cells += [ratio(run, name, what) for what in ("train", "predict") for run in (gpu, cpu)] + [ratio(gpu, name, "bytes")]
         rows.append(f"| {label} | " + " | ".join(cells) + " |")
-    said = f"Times and memory are measured, deterministic = 1 (`scripts/bench --methods`, batch 512 on the GPU, 32 on the CPU; {median(gpu, 'deterministic', 'train'):.1f} ms and {median(cpu, 'deterministic', 'train') / 1e3:.2f} s a step); MACs are counted for one image with new draws, which a batch shares (Laplace's were recorded before its draws were counted: with them it is 0.81). A training step of the deep ensemble is that of all members. MC dropout draws a mask for every input of every layer: on the GPU that costs as much as its convolutions."
+    said = f"Times and memory are measured relative to the deterministic network (`scripts/bench --methods`, batch 512 on the GPU, 32 on the CPU; {median(gpu, 'deterministic', 'train'):.1f} ms and {median(cpu, 'deterministic', 'train') / 1e3:.2f} s per step). MACs are counted for one image with new draws; a batch shares the draws. (Laplace's were recorded without its draws; with them it is 0.81.) A training step of the deep ensemble trains all members. MC dropout draws a mask for every input of every layer, which costs as much as the convolutions on the GPU."
     return [*rows, "", said]
 
 
 def complexity():
     """Time and storage of one layer: the paper's formulas beside what is counted and measured."""
     run = read("bench/complexity-cpu.json")[0]
-    rows = [f"| one layer, d = 512, M = 64, {run['inputs']} inputs, K = {run['passes']} | numbers stored: the paper's formula | mended | counted | MACs: the paper's formula | ours | measured ms |", "|---|---|---|---|---|---|---|"]
+    rows = [f"| one layer, d = 512, M = 64, {run['inputs']} inputs, K = {run['passes']} | numbers stored: the paper's formula | corrected | counted | MACs: the paper's formula | ours | measured ms |", "|---|---|---|---|---|---|---|"]
     for row in run["by_width"]:
         if row["width"] == 512:
             cells = [f"{row[name]:,}" for name in ("storage_paper", "storage_mended", "storage_counted")] + [f"{row[name] / 1e6:.0f} M" for name in ("macs_paper", "macs_ours")] + [f"{row['measured_ms']:.2f}"]
             rows.append(f"| {row['method']} | " + " | ".join(cells) + " |")
-    said = "`fidgp complexity` prints this for growing d and M, and draws it. Errors of the paper's storage column are mended: BatchEnsemble counted as K whole weights; `2·M_in·M_out`, the parameters of q(U), left out; K draws of U counted as stored."
+    said = "`fidgp complexity` prints and plots this for growing d and M. We corrected three errors in the paper's storage column: it counts BatchEnsemble as K whole weights, leaves out the `2·M_in·M_out` parameters of q(U), and counts K draws of U as stored."
     return [*rows, "", said, "", "![Milliseconds of a prediction against the width of a layer, for each method, measured beside formula](complexity.svg)"]

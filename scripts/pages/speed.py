@@ -24,10 +24,10 @@ def bench(only="*"):
 
 ALL, OUTPUTS, FOUR, FOUR_OUTPUTS = (f"fidgp, FiD-GP 128 on {layers} layers, {draw}" for layers in ("all", "four") for draw in ("Matheron", "Reparam on outputs"))
 LAUNCHES = "thousands of small kernels around the network's own, which a graph launches at once but runs mostly one after another"
-GRAPH = "a graph has a pool of its own, as our deterministic step has ({plain:.2f} of PyTorch's); beyond it stand noise and weights of full size with their gradients"
+GRAPH = "a graph has its own memory pool, and so has our deterministic step ({plain:.2f} of PyTorch's); noise and weights of full size with their gradients come on top"
 DRAWN = "drawing K sets of weights is launched operation by operation; only the passes are a graph"
-FULL_SIZE = "noise of full size is drawn, and multiplied by Z from both sides, for every draw"
-NORMALS = "normals of the outputs, and their squared norms, pass through memory several times, which no count of multiplications sees"
+FULL_SIZE = "every draw needs noise of full size, multiplied by Z from both sides"
+NORMALS = "random numbers of the outputs and their squared norms pass through memory several times, which the count of multiplications does not include"
 TORCH = "PyTorch, deterministic"
 # record, subject, what was timed, the floor by operation count, the aim, why it is not the floor
 SPEED = [
@@ -88,32 +88,32 @@ def growth_on_gpu():
         points = axes[axis]
         column = lambda of: " / ".join(of(point) for point in points)
         rows.append(f"| {label} | {column(lambda point: str(point['value']))} | {column(lambda point: least(point['train']))} | {column(lambda point: least(point['predict']))} |")
-    return ["On the GPU time hardly grows with any of them before the network itself fills the device: it is launches. The rows of inducing sizes and layers are what the command printed, its files were lost.", "", *rows]
+    return ["On the GPU time hardly grows before the network fills the device, because launches dominate. The rows of inducing sizes and layers are what the command printed; its files were lost.", "", *rows]
 
 
 def large_batch():
     """The CPU at a batch whose activations are larger than what the C library keeps by itself."""
     ratio = lambda subject, what: f"{timed('cpu-batch128', subject, what)[0] / timed('cpu-batch128', TORCH, what)[0]:.2f}"
-    return f"On the CPU the C library maps blocks beyond 32 MiB anew by default, and activations of a batch of 128 are larger: the system clears their pages layer after layer. fidgp has it keep them, PyTorch runs as it comes: our deterministic training step takes {ratio('fidgp, deterministic', 'train')} of PyTorch's there, FiD-GP on all layers {ratio(ALL, 'train')} (`scripts/bench --device cpu --batch 128`; all rows are in [the results](results.md))."
+    return f"## Large batches on the CPU\n\nBy default the C library returns memory blocks above 32 MiB to the system, which must clear their pages again. With a batch of 128 activations are larger than that. fidgp keeps such memory; PyTorch runs with its defaults. Our deterministic training step then takes {ratio('fidgp, deterministic', 'train')} of PyTorch's time, FiD-GP on all layers {ratio(ALL, 'train')} (`scripts/bench --device cpu --batch 128`)."
 
 
 def adaptive():
     """How many draws a stated error takes."""
     draws = read("bench/adaptive.json")[0]["draws"]
     used = "; ".join(f"{bound}: {statistics.mean(of.values()):.0f} ({min(of.values())} to {max(of.values())})" for bound, of in draws.items())
-    return f"K was 8 above. `--tolerance` stops when no probability's Monte-Carlo error exceeds a bound, and looks every four draws: the shipped model, with running BatchNorm statistics, takes, on average over eight pictures and at most 64, for a bound of {used} draws (`scripts/bench --adaptive`)."
+    return f"## How many draws\n\nK is 8 above. `fidgp predict --tolerance` stops when no probability has a larger Monte Carlo error than a bound, checked every four draws. The included model with running BatchNorm statistics needs this many draws (mean over eight pictures, smallest to largest, at most 64) for a bound of {used} (`scripts/bench --adaptive`)."
 
 
 def speed():
     """Floors, aims and what is measured, as ratios to the deterministic network at the same batch."""
-    rows = ["| | floor | aim | measured | |", "|---|---|---|---|---|"]
+    rows = ["| | floor | goal | measured | |", "|---|---|---|---|---|"]
     for file, subject, what, floor, aim, why in SPEED:
         ours, place = timed(file, subject, what)
         ratio = ours / timed(file, None, what)[0]
         plain = timed(file, "fidgp, deterministic", what)[0] / timed(file, None, what)[0]
         verdict = "reached" if ratio <= aim else f"missed: {why.format(plain=plain)}"
         rows.append(f"| {place}: {subject.removeprefix('fidgp, ')}, {WHAT[what]} | {floor or '–'} | {aim} | {ratio:.2f} | {verdict} |")
-    peer = ["| times faster than PyTorch's FFG-U 128 on all layers | aim | measured | |", "|---|---|---|---|"]
+    peer = ["| times faster than PyTorch's FFG-U 128 on all layers | goal | measured | |", "|---|---|---|---|"]
     for file, subject, what, aim in PEER:
         ours, place = timed(file, subject, what)
         ratio = timed(file, "PyTorch, FFG-U 128 on all layers", what)[0] / ours
@@ -121,24 +121,29 @@ def speed():
     milliseconds = lambda subject, what: " and ".join(f"{timed(f'cuda-batch{batch}', subject, what)[0]:.1f}" for batch in (128, 512))
     own = " and ".join(f"{timed(f'cuda-batch{batch}', ALL, 'train')[0] / timed(f'cuda-batch{batch}', 'fidgp, deterministic', 'train')[0]:.1f}" for batch in (128, 512))
     text = [
-        "# How far from the floor",
+        "# Speed",
         "",
-        "One training step and one prediction with inducing matrices of 128 × 128, in units of a deterministic network at the same batch,",
-        "in one run (`make bench`, `scripts/bench --network fcn`; samples, commits and commands in `results/bench`): ResNet-18 against",
-        "PyTorch's, FCN-ResNet50 on pictures of 360 × 480 against ours. The floor is what the count of multiplications says; on the GPU",
-        "small matrices cost launches, not arithmetic, so for ResNet-18 there is none. `scripts/readme` writes this page.",
+        "All times are relative to a deterministic network with the same batch in the same run: for ResNet-18 that of PyTorch, for FCN-ResNet50 (pictures of",
+        "360 × 480) our own. Inducing matrices are 128 × 128. `make bench` and `scripts/bench --network fcn` measure them; `results/bench` has samples, commits and",
+        "commands. All rows of ResNet-18 are in [the results](results.md#speed). `scripts/readme` writes this page.",
+        "",
+        "## Goals",
+        "",
+        "The floor is the ratio of counted multiplications. ResNet-18 on the GPU has none: there small matrices cost kernel launches, not arithmetic.",
         "",
         *rows,
         "",
-        f"On the H200 PyTorch's deterministic step is bound by launches: {milliseconds(TORCH, 'train')} ms at batch 128 and 512, where our",
-        f"captured one takes {milliseconds('fidgp, deterministic', 'train')}. Against our own deterministic step FiD-GP on all layers costs {own} times as much, in",
-        f"all {milliseconds(ALL, 'train')} ms.",
+        f"On the H200 PyTorch's deterministic training step is limited by launches: it takes {milliseconds(TORCH, 'train')} ms with batch 128 and 512. Ours, captured as a",
+        f"graph, takes {milliseconds('fidgp, deterministic', 'train')} ms. FiD-GP on all layers takes {milliseconds(ALL, 'train')} ms, {own} times as long as our deterministic step.",
+        "",
+        "## Against FFG-U in PyTorch",
         "",
         *peer,
         "",
-        "How time grows with M, K, the batch and the number of Bayesian layers, on the CPU: points are measured, lines are what the",
-        "count of multiplications says, drawn through the last point (`fidgp bench --grow`, `results/bench/growth-cpu.json`). Below M =",
-        "128 and at small batches the parts that no count sees dominate: normals, launches, memory.",
+        "## How time grows",
+        "",
+        "On the CPU, with inducing size M, draws K, batch and number of Bayesian layers. Points are measured; lines show the count of multiplications, drawn through",
+        "the last point (`fidgp bench --grow`, `results/bench/growth-cpu.json`). Below M = 128 and for small batches other costs dominate: random numbers, launches, memory.",
         "",
         "![Time against inducing size, draws, batch and Bayesian layers](bench-growth.svg)",
         "",
@@ -148,8 +153,10 @@ def speed():
         "",
         adaptive(),
         "",
-        "Noise on the outputs is another law: for a convolution the marginal of every position is exact and the correlation between",
-        "positions, which share one weight draw, is dropped. `inducing.noise = \"outputs\"` asks for it by name.",
+        "## Reparam on outputs",
+        "",
+        "These rows have `inducing.noise = \"outputs\"`, which is another posterior: in a convolution every position has the exact marginal, but positions no longer",
+        "share one weight draw.",
         "",
     ]
     return "\n".join(text)

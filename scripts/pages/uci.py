@@ -50,7 +50,7 @@ def level(label, method, published):
             gap, error = run["metrics"]["reg/NLL"] - theirs, run["splits"]["standard_error"]["reg/NLL"]
             places["level" if abs(gap) <= error else "below" if gap < 0 else "above"].append(name)
     say = lambda key: ", ".join(places[key]) or "none"
-    return f"{label}: better on {say('below')}; within one standard error on {say('level')}; worse on {say('above')}."
+    return f"{label}: better on {say('below')}; equal within one standard error on {say('level')}; worse on {say('above')}."
 
 
 def levels_said():
@@ -58,7 +58,7 @@ def levels_said():
     dropout = lambda name, run: published_of(run).get("reg/NLL")
     ensemble = lambda name, run: ENSEMBLES[name][0]
     lines = [level("our MC dropout against the published one", "mc-dropout", dropout), level("our 5 networks against the published ones", "ensemble", ensemble), level("FiD-GP against published MC dropout", "fidgp", dropout)]
-    return "NLL, " + " ".join(lines)
+    return "**Against published NLL.** " + " ".join(line[0].upper() + line[1:] for line in lines)
 
 
 def chosen_table():
@@ -66,17 +66,28 @@ def chosen_table():
     found = {name: {method: next(iter(read(f"uci/choice/{name}-{method}.json")), None) for method, _ in UCI_METHODS} for name in uci_runs()}
     methods = [(method, label) for method, label in UCI_METHODS if any(of[method] for of in found.values())]
     cell = lambda record: f"{record['chosen']} ({len(record['candidates'])})" if record else "–"
-    rows = ["| chosen by validation NLL (of how many) | " + " | ".join(label for _, label in methods) + " |", "|---" * (len(methods) + 1) + "|"]
+    rows = ["| setting chosen by validation NLL (number of candidates) | " + " | ".join(label for _, label in methods) + " |", "|---" * (len(methods) + 1) + "|"]
     return rows + [f"| {name} | " + " | ".join(cell(of[method]) for method, _ in methods) + " |" for name, of in found.items()]
 
 
-def lowest():
-    """Which method has the lowest NLL on each set, among all that were run."""
+def lowest_by_method():
+    """The tables on which each method has the lowest NLL, among all that were run."""
     places = {}
     for name, runs in uci_runs().items():
         found = {label: runs[method]["metrics"]["reg/NLL"] for method, label in UCI_METHODS if runs[method]}
         places.setdefault(min(found, key=found.get), []).append(name)
-    return "Lowest NLL: " + "; ".join(f"{label} on {', '.join(sets)}" for label, sets in sorted(places.items(), key=lambda place: -len(place[1]))) + "."
+    return places
+
+
+def lowest():
+    """Which method has the lowest NLL on each table."""
+    return "**Lowest NLL:** " + "; ".join(f"{label} on {', '.join(sets)}" for label, sets in sorted(lowest_by_method().items(), key=lambda place: -len(place[1]))) + "."
+
+
+def lowest_places(label):
+    """On how many tables a method is the lowest, and of how many."""
+    places = lowest_by_method()
+    return len(places.get(label, [])), sum(map(len, places.values()))
 
 
 def z_rates():
@@ -84,7 +95,7 @@ def z_rates():
     of = lambda name, rate: read(f"uci/choice/{name}-z-rate-{rate}.json")[0]["metrics"]
     cell = lambda name, metric: f"{of(name, '1.0')[f'validation/reg/{metric}']:.3f} → {of(name, '0.1')[f'validation/reg/{metric}']:.3f}"
     sets = "; ".join(f"{name} NLL {cell(name, 'NLL')}, RMSE {cell(name, 'RMSE')}" for name in ("yacht", "energy"))
-    return f"Where FiD-GP and FFG-U are chosen so, their inducing locations Z learn at a tenth of the rate: where Z is square, as in these small layers, a small move of it turns all of W. On validation parts of five splits, at one setting ({sets})."
+    return f"FiD-GP and FFG-U may let their inducing locations Z learn at a tenth of the learning rate. In these small layers Z is square, and a small change of it changes all of W. Effect on the validation parts of five splits, for one setting: {sets}."
 
 
 def compared():
@@ -100,7 +111,7 @@ def compared():
     for one in document["contenders"]:
         cells = [f"{one['parameters']:,}", f"{one['relative_training']:.1f}", cell(one["metrics"]["reg/NLL"]), cell(one["metrics"]["reg/RMSE"]), *(said(found.get((one["name"], units))) for units in ("splits", "seeds"))]
         rows.append(f"| {label(one['name'])} | " + " | ".join(cells) + " |")
-    text = "What `fidgp compare` reports (`results/compare/uci-yacht.json`): ± is the deviation over seeds, time is that of the deterministic network = 1, on one core that did nothing else; all have the noise and the epochs of the config, whose inducing settings validation chose for FiD-GP, and a weight decay of 0.01 on plain weights, while the others have their defaults beside it; intervals are Student's t over pairs, those over splits widened for the rows that these share (Nadeau & Bengio 2003). The NLL of the deterministic network varies by two from seed to seed, hence the wide intervals; a difference counts where both leave out zero. The page has the same as figures; one of them:"
+    text = "This is a report of `fidgp compare` (`results/compare/uci-yacht.json`). ± is the standard deviation over seeds. Training time is relative to the deterministic network, on one idle core. All methods have the noise model and epochs of the config and a weight decay of 0.01 on plain weights. Its inducing settings were chosen for FiD-GP on validation data; the other methods have their defaults. Intervals are Student's t over pairs; those over splits are widened because splits share rows (Nadeau & Bengio 2003). The deterministic network's NLL varies by two between seeds, so intervals are wide. Trust a difference if both intervals exclude zero. One figure of the report:"
     return [*rows, "", text, "", "![Parameters against NLL of eleven methods, whiskers over seeds, a line through those that no other beats in both](compare-pareto.svg)"]
 
 
@@ -108,7 +119,7 @@ def same_heads():
     """Where DUE is its SVGP head: its bound does not bind."""
     nlls = lambda run: [one["metrics"]["reg/NLL"] for one in run["splits"]["runs"]]
     same = [name for name, runs in uci_runs().items() if runs["svgp"] and runs["due"] and nlls(runs["svgp"]) == nlls(runs["due"])]
-    return f" On {', '.join(same)} DUE's numbers are the SVGP head's to the last digit: its spectral bound of 3 is never reached by so small a network." if same else ""
+    return f" On {', '.join(same)} DUE and the SVGP head have identical numbers: so small a network never reaches the spectral bound of 3." if same else ""
 
 
 def far_from_published():
@@ -120,9 +131,9 @@ def far_from_published():
         if theirs and ours and ours["metrics"]["reg/RMSE"] > 1.5 * theirs:
             plain = runs["deterministic"]["metrics"]["reg/RMSE"]
             far.append(f"{name} ({ours['metrics']['reg/RMSE']:.2f}, published {theirs}, our deterministic network {plain:.2f})")
-    return f" RMSE of our MC dropout is far above the published on {', '.join(far)}; validation NLL chose predicted noise there." if far else ""
+    return f" RMSE of our MC dropout is far above the published one on {', '.join(far)}; there validation NLL chose predicted noise." if far else ""
 
 
 def uci_said():
     """How settings were chosen, and where they were not."""
-    return f"`scripts/uci` compares a few settings of each method by NLL on validation parts of the first training splits, as the last table says, and trains with the best: whether the noise is learnt as one level or predicted for each input, and a knob or two of some methods. A dash there: settings that are taken over (weight decay from the deterministic network, DUE's from the SVGP head, FFG-U's from FiD-GP). FiD-GP chose among 19, mean field's prior N(0, 1) being one of its three, the others among 2 to 8: more choices find lower validation NLL, so its rows had the better chance. F-SGVB-LRT has the noise and the largest deviation that were chosen for mean field. Where the noise is predicted the likelihood forgives errors it expects, and RMSE is the worse for it.{far_from_published()}{same_heads()} On yacht BatchEnsemble, several networks and dropout beat FiD-GP clearly once they predict the noise as it does. ¹ Gal & Ghahramani's protocol on the same splits. ² Lakshminarayanan et al. 2017, table 1, on splits of their own kind, 40 epochs."
+    return f"**How settings were chosen.** `scripts/uci` compares a few settings of each method by validation NLL on the first training splits and trains with the best (table below): one learnt noise level or noise predicted for each input, and one or two more settings for some methods. A dash means that settings were taken from another method (weight decay from the deterministic network, DUE's from the SVGP head, FFG-U's from FiD-GP). FiD-GP chose among 19 settings, the others among 2 to 8. That favours FiD-GP. F-SGVB-LRT has the noise and the largest standard deviation chosen for mean field. Where the noise is predicted, RMSE is worse, because the likelihood forgives errors that it expects.{far_from_published()}{same_heads()} On yacht BatchEnsemble, ensembles and MC dropout are clearly better than FiD-GP when they predict the noise too. ¹ Gal & Ghahramani's protocol on the same splits. ² Lakshminarayanan et al. 2017, table 1, on their own splits, 40 epochs."

@@ -1,6 +1,8 @@
 //! What can be typed.
 
+mod onnx;
 mod ood;
+mod serve;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -8,7 +10,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
+pub use onnx::{Onnx, OnnxInspect, OnnxRun};
 pub use ood::Ood;
+pub use serve::Serve;
 
 /// Neural networks that know what they do not know.
 ///
@@ -31,14 +35,21 @@ pub enum Command {
     Eval(Eval),
     /// Fit a temperature to the trained network of a run, on its validation examples
     Calibrate(Calibrate),
+    /// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data
+    FitPosterior(FitPosterior),
     /// Say what pictures show, or what a table's rows give, and how sure the model is
     Predict(Predict),
+    /// Serve models over HTTP, with their uncertainty
+    Serve(Serve),
     /// Compare out-of-distribution scores of a model, controls first
     Ood(Ood),
     /// Wrap a trained network: how much of it the Bayesian one keeps, before any training
     Wrap(Wrap),
     /// Turn the trained network of a run into a folder that can be passed on
     Export(Export),
+    /// Look at ONNX files, and run them as they are
+    #[command(subcommand)]
+    Onnx(Onnx),
     /// Run several configs or methods under the same seeds and set them side by side
     Compare(Compare),
     /// Turn one or several runs into one HTML page with figures
@@ -155,6 +166,24 @@ pub struct Eval {
 pub struct Calibrate {
     /// The run folder
     pub run: PathBuf,
+    #[command(flatten)]
+    pub place: Place,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data.
+///
+/// One pass over the training data; nothing is trained. The posterior is kept in the folder and predicts from then on: eval,
+/// predict, export. --set posterior.kind=flow removes it. For tables; see [posterior] in docs/guide.md.
+#[derive(Debug, Args)]
+pub struct FitPosterior {
+    /// A run folder, or a model folder
+    pub run: PathBuf,
+    /// Change a value of [posterior]: --set posterior.structure=low-rank, --set posterior.prior_precision=evidence
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
     #[command(flatten)]
     pub place: Place,
     /// As JSON
@@ -281,14 +310,22 @@ pub struct Wrap {
 /// Turn the trained network of a run into a folder that can be passed on.
 ///
 /// The folder has the form of the Hugging Face Hub: config.json, model.safetensors, preprocessor_config.json and a card
-/// with the run's results. `fidgp predict FOLDER` needs nothing else.
+/// with the run's results. `fidgp predict FOLDER` needs nothing else. Other formats are single files: `onnx`, a graph for any
+/// runtime whose outputs are probabilities (or mean) and uncertainties, for networks that came from a graph; `torch`, the
+/// posterior mean as a plain state dict.
 #[derive(Debug, Args)]
 pub struct Export {
     /// The run folder
     pub run: PathBuf,
-    /// Where to write the model
+    /// Where to write the model: a folder, or a file for the formats onnx and torch
     #[arg(long)]
     pub out: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, default_value = "folder")]
+    pub format: Format,
+    /// onnx: `mean`, or how many draws of the weights the file holds [default: as in the run's config]
+    #[arg(long, value_name = "K|mean")]
+    pub draws: Option<String>,
     /// Type of the stored numbers; f16 halves the size, and what does not bear rounding stays in f32
     #[arg(long, value_enum, default_value = "f32")]
     pub dtype: Dtype,
@@ -298,6 +335,13 @@ pub struct Export {
     /// Write even if the folder holds a model
     #[arg(long)]
     pub force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Folder,
+    Onnx,
+    Torch,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

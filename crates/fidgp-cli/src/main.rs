@@ -4,13 +4,15 @@
 macro_rules! tell {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
+        let _ = writeln!(std::io::stderr(), "{}", $crate::words::harmless(&format!($($words)*)));
     }};
 }
 
 mod args;
 mod commands;
+mod panic;
 mod progress;
+mod words;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -18,10 +20,16 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Arguments, Command};
+use commands::Outcome;
 
 fn main() -> ExitCode {
-    fidgp_cuda::keep_freed_memory();
-    fidgp_lab::record::built_from(env!("FIDGP_BUILT_FROM"));
+    panic::say_what_to_report();
+    if let Err(unsound) = fidgp_files::limits::check_environment() {
+        tell!("error: {unsound}");
+        return ExitCode::from(2);
+    }
+    fidgp_torch::keep_freed_memory();
+    fidgp_report::record::built_from(env!("FIDGP_BUILT_FROM"));
     // The CUDA part of libtorch must be opened before the first call into libtorch.
     let cuda = fidgp_lab::device::prepare();
     tracing_subscriber::fmt()
@@ -34,29 +42,37 @@ fn main() -> ExitCode {
             tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| "warn,start=info".into()),
         )
         .init();
-    let outcome = match Arguments::parse().command {
-        Command::Demo(arguments) => commands::demo::run(&arguments),
-        Command::Train(arguments) => commands::train::run(&arguments),
-        Command::Eval(arguments) => commands::eval::run(&arguments),
-        Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
-        Command::Predict(arguments) => commands::predict::run(&arguments),
-        Command::Ood(arguments) => commands::ood::run(&arguments),
-        Command::Wrap(arguments) => commands::wrap::run(&arguments),
-        Command::Export(arguments) => commands::export::run(&arguments),
-        Command::Compare(arguments) => commands::compare::run(&arguments),
-        Command::Report(arguments) => commands::report::run(&arguments),
-        Command::Bench(arguments) => commands::bench::run(&arguments),
-        Command::Complexity(arguments) => commands::complexity::run(&arguments),
-        Command::Cost(arguments) => commands::cost::run(&arguments),
-        Command::Verify(arguments) => commands::verify::run(&arguments),
-        Command::Data(arguments) => commands::data::run(&arguments),
-        Command::Doctor => commands::doctor::run(&cuda),
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => {
-            tell!("error: {error}");
+    let arguments = Arguments::parse();
+    match panic::caught(|| run(&arguments.command, &cuda)) {
+        None => ExitCode::FAILURE, // the hook has said it
+        Some(Ok(code)) => code,
+        Some(Err(error)) => {
+            tell!("error: {}", words::without_trace(&error.to_string()));
             ExitCode::from(if error.is_misuse() { 2 } else { 1 })
         }
+    }
+}
+
+fn run(command: &Command, cuda: &fidgp_torch::CudaLibrary) -> Outcome {
+    match command {
+        Command::Demo(arguments) => commands::demo::run(arguments),
+        Command::Train(arguments) => commands::train::run(arguments),
+        Command::Eval(arguments) => commands::eval::run(arguments),
+        Command::Calibrate(arguments) => commands::calibrate::run(arguments),
+        Command::FitPosterior(arguments) => commands::fit_posterior::run(arguments),
+        Command::Predict(arguments) => commands::predict::run(arguments),
+        Command::Serve(arguments) => commands::serve::run(arguments),
+        Command::Ood(arguments) => commands::ood::run(arguments),
+        Command::Wrap(arguments) => commands::wrap::run(arguments),
+        Command::Export(arguments) => commands::export::run(arguments),
+        Command::Onnx(arguments) => commands::onnx::run(arguments),
+        Command::Compare(arguments) => commands::compare::run(arguments),
+        Command::Report(arguments) => commands::report::run(arguments),
+        Command::Bench(arguments) => commands::bench::run(arguments),
+        Command::Complexity(arguments) => commands::complexity::run(arguments),
+        Command::Cost(arguments) => commands::cost::run(arguments),
+        Command::Verify(arguments) => commands::verify::run(arguments),
+        Command::Data(arguments) => commands::data::run(arguments),
+        Command::Doctor => commands::doctor::run(cuda),
     }
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use fidgp_lab::config::RunConfig;
-use fidgp_lab::record::EpochRecord;
 use fidgp_lab::train::Watch;
+use fidgp_report::record::EpochRecord;
 use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
 
 /// Between two lines of a log at least.

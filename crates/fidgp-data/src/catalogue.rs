@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, Images, Part, Result, cifar, idx, svhn, text};
+use crate::{Error, Images, Part, Result, cifar, formats::text, idx, svhn};
 
 /// The environment variable that names the folder of data sets.
 pub const ROOT_VARIABLE: &str = "FIDGP_DATA";

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use fidgp_files::Exceeded;
+
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -86,6 +88,11 @@ fn listed(faults: &[Error], what: &str) -> String {
 }
 
 impl Error {
+    /// What asks for more than a limit allows.
+    pub(crate) fn beyond(file: &Path, exceeded: &Exceeded) -> Self {
+        Self::file(file, exceeded.problem(), exceeded.limit.advice)
+    }
+
     pub(crate) fn io(file: &Path, source: io::Error) -> Self {
         Self::Io { file: file.into(), source }
     }

@@ -4,54 +4,38 @@
 //! value ([`Table`], [`Images`]) or an [`Error`] that names the file, the place inside it and the way out.
 //! Randomness comes in as a seed; the same seed gives the same rows on every machine.
 
-mod array;
-pub mod array_folder;
-pub mod arrays;
-mod bytes;
 pub mod catalogue;
-pub mod cifar;
-mod crop;
-mod detect;
 mod digest;
 mod error;
-mod folder;
-pub mod idx;
+mod formats;
 mod images;
 mod inspect;
-mod inspect_folder;
-mod inspect_pairs;
-mod inspect_root;
 mod listing;
-mod mask;
-pub mod mat5;
-pub mod npy;
-mod pair;
-mod picture;
-mod picture_file;
 mod random;
 pub mod segmentation;
-mod sheet;
 pub mod split;
-mod standardise;
-mod street;
-mod summary;
-pub mod svhn;
-pub mod synthetic;
-mod table;
-mod text;
-pub mod uci;
+mod tables;
 
-pub use crop::CropBox;
-pub use detect::{detect, detect_watched};
+/// Arrays that people bring along: `.npy` and `.safetensors`, turned into [`Images`] or a [`Table`].
+///
+/// ```text
+/// images.npy or `images`      uint8 [N, C, H, W] or [N, H, W]     labels    uint8 or int64 [N]
+/// features.npy or `features`  float [N, columns]                  targets   float [N] or [N, 1]
+/// ```
+pub mod arrays {
+    pub use crate::formats::arrays::{Array, Values, read, read_safetensors};
+    pub use crate::images::images;
+    pub use crate::tables::table;
+}
+
 pub use digest::file_sha256;
 pub use error::{Error, Result};
-pub use folder::{ImageFolder, Watch, pictures, pictures_below};
-pub use images::{ChannelStatistics, Images, Part, unnamed};
-pub use mask::{Mask, VOID};
-pub use pair::{MaskReading, Pair, PairSet};
-pub use picture::Picture;
-pub use sheet::Sheet;
+pub use formats::{mat5, npy};
+pub use images::{
+    ChannelStatistics, CropBox, ImageFolder, Images, Part, Picture, Watch, array_folder, cifar, idx, pictures,
+    pictures_below, svhn, unnamed,
+};
+pub use inspect::{ClassCount, FileDigest, PartSummary, Summary, detect, detect_watched};
+pub use segmentation::{Mask, MaskReading, Pair, PairSet, VOID};
 pub use split::{Holdout, Parts, Split, epoch_order};
-pub use standardise::Standardiser;
-pub use summary::{ClassCount, FileDigest, PartSummary, Summary};
-pub use table::Table;
+pub use tables::{Sheet, Standardiser, Table, synthetic, uci};

@@ -2,7 +2,6 @@
 
 pub mod growth;
 mod layer;
-pub mod page;
 
 use std::time::Instant;
 
@@ -10,7 +9,7 @@ use fidgp::Key;
 use fidgp::layer::{Factors, Mode, Noise, Pass};
 use fidgp::linalg::Check;
 use fidgp::objective::{DatasetSize, sum_kl};
-use fidgp_cuda::SideStream;
+use fidgp_torch::SideStream;
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
@@ -18,6 +17,7 @@ use crate::capture::{aside, record, synchronise};
 use crate::config::{PredictConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{self, Counting, Model, Signature};
+use crate::record::growth::Measured;
 use crate::train::{Optimiser, StepInput, Stepper};
 
 /// What is measured.
@@ -33,19 +33,6 @@ pub struct BenchOptions {
     pub parts: bool,
     /// Where.
     pub device: Device,
-}
-
-/// One time: median, least and largest of the samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measured {
-    /// What took it.
-    pub what: String,
-    /// Median, in milliseconds.
-    pub median_ms: f64,
-    /// Least.
-    pub least_ms: f64,
-    /// Largest.
-    pub largest_ms: f64,
 }
 
 /// What was measured of one config.
@@ -74,7 +61,7 @@ pub struct Counted {
 /// Memory in use now: on the GPU by whoever uses it, on the CPU by this process, the highest so far.
 fn memory(device: Device) -> Option<u64> {
     if device.is_cuda() {
-        return Some(fidgp_cuda::memory_in_use().ok()? as u64);
+        return Some(fidgp_torch::memory_in_use().ok()? as u64);
     }
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let highest = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

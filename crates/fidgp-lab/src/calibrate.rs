@@ -4,43 +4,21 @@ use std::path::Path;
 
 use fidgp::Key;
 use fidgp_metrics::{Predictions, ReliabilityTable};
-use fidgp_zoo::baseline::temperature::{self, Tempered};
-use serde::{Deserialize, Serialize};
+use fidgp_zoo::baseline::temperature;
 use tch::{Device, Kind, Tensor};
 
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
-use crate::experiment::{Sets, Use, norms, restore_as_trained, same_classes, same_examples};
+use crate::experiment::norms;
+use crate::experiment::task::{Sets, SplitRole};
+use crate::files::TEMPERATURE_FILE;
 use crate::json;
 use crate::model::Model;
+use crate::run_folder::norms::are_missing;
+use crate::run_folder::{Temperature, restore_as_trained, same_classes, same_examples};
 use crate::source::ImageSet;
-
-/// The file in a run folder.
-pub const TEMPERATURE_FILE: &str = "temperature.json";
-
-/// What was fitted.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Temperature {
-    /// T: logits are divided by it.
-    pub temperature: f64,
-    /// Whether T is an end of the range it is looked for in, 1/20 to 20: what is best lies beyond it.
-    #[serde(default)]
-    pub at_edge: bool,
-    /// Validation examples it was fitted on.
-    pub examples: usize,
-    /// The training step of the weights it belongs to.
-    pub step: u64,
-    /// Their NLL before.
-    pub nll_before: f64,
-    /// And after.
-    pub nll_after: f64,
-    /// Their expected calibration error before, 15 bins of equal width.
-    pub ece_before: f64,
-    /// And after.
-    pub ece_after: f64,
-}
+use crate::train::checkpoint;
 
 /// Fits a temperature to the trained network of a run and writes it into the run folder.
 ///
@@ -65,8 +43,12 @@ pub fn fit(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
     let Some(validation) = &sets.validation else { return Err(no_validation()) };
     let mut model = Model::init(config, &sets.train.signature(config)?, device)?;
     let step = restore_as_trained(config, run, &mut model)?;
-    norms::complete(config, &mut model, &sets)?;
-    let set = validation.source(config, &model, Use::Measuring, device)?;
+    let weights_sha256 = Some(checkpoint::sha256_of(&model.store)?);
+    if are_missing(config, &model) {
+        let train = sets.train.source(config, &model, SplitRole::Measuring, device)?;
+        norms::estimate(config, &mut model, train.as_ref())?;
+    }
+    let set = validation.source(config, &model, SplitRole::Measuring, device)?;
     let (logits, labels) = logits(config, &model, set.as_ref())?;
     let fitted = temperature::fit(&logits, &labels)?;
     let [(nll_before, ece_before), (nll_after, ece_after)] =
@@ -76,6 +58,7 @@ pub fn fit(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
         at_edge: temperature::at_edge(fitted),
         examples: labels.size()[0] as usize,
         step,
+        weights_sha256,
         nll_before,
         nll_after,
         ece_before,
@@ -99,25 +82,6 @@ pub(crate) fn check(config: &RunConfig) -> Result<()> {
         DataConfig::Synthetic1d { .. } | DataConfig::Uci { .. } | DataConfig::Table(_) => "a regression",
     };
     Err(LabError::config("data.set", format!("is {what}; temperatures are for the classification of images")))
-}
-
-/// The temperature of a run folder, if it has one, for weights of this training step.
-///
-/// # Errors
-/// When the file is broken or belongs to other weights.
-pub fn read(run: &Path, step: u64) -> Result<Option<f64>> {
-    let path = run.join(TEMPERATURE_FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let broken = |why: String| LabError::File { path: path.clone(), why };
-    let found: Temperature = json::read(&path)?;
-    Tempered::check(found.temperature).map_err(|error| broken(error.to_string()))?;
-    if found.step != step {
-        let why = format!("was fitted to the weights of step {}, these are of step {step}", found.step);
-        return Err(broken(format!("{why}; run `fidgp calibrate` again or remove it")));
-    }
-    Ok(Some(found.temperature))
 }
 
 /// Logits of every draw or member, and the labels. `[K, N, C]`, `[N]`

@@ -1,6 +1,6 @@
 //! Where tensors live, and the engine that moves them.
 
-use fidgp_cuda::CudaLibrary;
+use fidgp_torch::CudaLibrary;
 use tch::Device;
 
 use crate::error::{LabError, Result};
@@ -11,12 +11,13 @@ pub const ENGINE: &str = "libtorch 2.11.0";
 
 /// Opens the CUDA part of libtorch when there is one. Must run before anything else touches libtorch.
 pub fn prepare() -> CudaLibrary {
-    fidgp_cuda::open()
+    fidgp_torch::open()
 }
 
 /// The machine, for a record of what was computed on a device.
 pub fn hardware(device: Device) -> Hardware {
-    Hardware::detect(if device.is_cuda() { gpu_name() } else { None }, ENGINE)
+    let machine = Hardware::detect(if device.is_cuda() { gpu_name() } else { None }, ENGINE);
+    Hardware { threads: tch::get_num_threads().max(1) as usize, ..machine }
 }
 
 /// The first GPU's name, as its driver gives it.
@@ -34,7 +35,7 @@ pub fn choose(name: &str) -> Result<Device> {
     let library = prepare();
     let devices = tch::Cuda::device_count();
     if devices > 0
-        && let Err(error) = fidgp_cuda::exact_convolutions()
+        && let Err(error) = fidgp_torch::exact_convolutions()
     {
         tracing::warn!("convolutions in f32 may be computed in TF32, to three digits: {error}");
     }
@@ -42,8 +43,8 @@ pub fn choose(name: &str) -> Result<Device> {
         if index < devices {
             if index > 0 {
                 let failed =
-                    |error: fidgp_cuda::GraphError| LabError::config(format!("--device cuda:{index}"), error.0);
-                fidgp_cuda::use_device(index as usize).map_err(failed)?;
+                    |error: fidgp_torch::GraphError| LabError::config(format!("--device cuda:{index}"), error.0);
+                fidgp_torch::use_device(index as usize).map_err(failed)?;
             }
             Ok(Device::Cuda(index as usize))
         } else {

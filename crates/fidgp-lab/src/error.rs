@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::model_folder::MODEL_CONFIG_FILE;
+use crate::files::MODEL_CONFIG_FILE;
 
 /// The result of everything fallible in this crate.
 pub type Result<T, E = LabError> = std::result::Result<T, E>;
@@ -118,6 +118,9 @@ pub enum LabError {
     /// The network could not be built.
     #[error(transparent)]
     Zoo(#[from] fidgp_zoo::Error),
+    /// An ONNX graph could not be used.
+    #[error(transparent)]
+    Onnx(#[from] fidgp_onnx::Error),
     /// The results could not be recorded.
     #[error(transparent)]
     Record(#[from] crate::record::RecordError),
@@ -187,6 +190,7 @@ impl LabError {
             Self::Config { .. } | Self::ConfigFile { .. } => true,
             Self::Split { error, .. } | Self::Contender { error, .. } => error.is_misuse(),
             Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),
+            Self::Onnx(fidgp_onnx::Error::Graph(_)) => true,
             Self::Zoo(error) => !matches!(error, Zoo::File { .. } | Zoo::Torch(_)),
             _ => false,
         }

@@ -15,6 +15,6 @@ pub(crate) fn write(path: &Path, value: &(impl Serialize + ?Sized)) -> Result<()
 
 /// Reads a value; what is wrong with the file is said with its name.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
-    serde_json::from_slice(&text).map_err(|error| LabError::file(path, &error))
+    let text = fidgp_files::text(path).map_err(|error| LabError::file(path, &error))?;
+    serde_json::from_str(&text).map_err(|error| LabError::file(path, &error))
 }

@@ -7,9 +7,6 @@ use tch::{Device, Kind, Tensor};
 
 use crate::error::{LabError, Result};
 
-/// The folder of maps in a run folder.
-pub const MAPS_FOLDER: &str = "maps";
-
 /// Pixels between two panels.
 const GAP: i64 = 4;
 /// The epistemic scale ends here at the least, nats: below it there is only rounding to see.
@@ -17,10 +14,6 @@ const LEAST_SCALE: f64 = 1e-4;
 /// Colours of doubt, none to most.
 const HEAT: [[f32; 3]; 5] =
     [[4.0, 4.0, 20.0], [70.0, 20.0, 110.0], [180.0, 50.0, 100.0], [245.0, 140.0, 40.0], [252.0, 250.0, 180.0]];
-
-/// What the panels are, in order; truth and errors only where the truth is known.
-pub const WITH_TRUTH: &str =
-    "picture, truth, prediction, errors (red; void black); total, aleatoric, epistemic uncertainty";
 
 /// All panels of one image: picture, truth, prediction, errors in a first row; total, aleatoric and epistemic uncertainty in
 /// a second. Without a mask one row: picture, prediction, total, aleatoric, epistemic. Total and aleatoric uncertainty share

@@ -1,7 +1,8 @@
 //! A network with its likelihood and its normalisation, as a config describes it.
 
 use fidgp::Key;
-use fidgp::layer::{Curvature, Network, NormStatistics};
+use fidgp::layer::{Curvature, LayerGeometry, Network, NormStatistics, blocks_before_randomness, trace};
+use fidgp::linearised::{LinearisedPosterior, OwnConditional, Tangent};
 use fidgp::objective::{Gaussian, categorical_curvature, categorical_nll, pixel_nll};
 use fidgp::predict::Draws;
 use fidgp_data::ChannelStatistics;
@@ -9,17 +10,14 @@ pub use fidgp_zoo::Explained;
 use fidgp_zoo::baseline::members::{Ensemble, Tiled};
 use fidgp_zoo::baseline::temperature::Tempered;
 pub use fidgp_zoo::cost::Counting;
-use fidgp_zoo::cost::{Cost, LayerCost, stage_of};
-use fidgp_zoo::fcn;
-use fidgp_zoo::{FcnConfig, HrnetConfig, LayerGeometry, LayerKind, MlpConfig, ResnetCifarConfig, ResnetConfig};
+use fidgp_zoo::cost::{Cost, LayerCost};
+use fidgp_zoo::{Takes, bayesianise, build};
 use tch::nn::{Path, VarStore};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{
-    BaselineConfig, DataConfig, LikelihoodConfig, Method, NetworkConfig, RunConfig, SegmentationConfig,
-};
+use crate::capture::Replayed;
+use crate::config::{BaselineConfig, DataConfig, LikelihoodConfig, Method, RunConfig, SegmentationConfig};
 use crate::error::{LabError, Result};
-use crate::predict::Replayed;
 
 /// Under which a deep ensemble keeps its members: in the names of its variables, and in its run folder.
 pub const MEMBERS: &str = "members";
@@ -113,12 +111,12 @@ impl Signature {
         }
     }
 
-    /// Height and width of an input; 1×1 for a table.
-    fn input(&self) -> [i64; 2] {
+    /// The shape of an input, without the batch.
+    fn input(&self) -> Vec<i64> {
         match self {
-            Self::Regression { .. } => [1, 1],
-            Self::Classification { image, .. } => [image[1], image[2]],
-            Self::Segmentation { crop, .. } => *crop,
+            Self::Regression { features } => vec![*features],
+            Self::Classification { image, .. } => image.to_vec(),
+            Self::Segmentation { crop, .. } => vec![3, crop[0], crop[1]],
         }
     }
 }
@@ -142,6 +140,8 @@ pub struct Model {
     pub temperature: Option<f64>,
     /// BatchNorm statistics of the draws that predict, each its own; the running ones are used where there are none.
     pub norms: Vec<NormStatistics>,
+    /// The linearised posterior, where one was fitted: it predicts then.
+    pub posterior: Option<LinearisedPosterior>,
 }
 
 /// What a network's outputs mean.
@@ -270,12 +270,21 @@ impl Model {
             }
             None => None,
         };
-        let zoo = zoo_network(config, signature, outputs)?;
-        let geometry = zoo.geometry(signature.input());
+        let geometry = geometry(config, signature, outputs)?;
         check_numbers(config, &geometry)?;
-        let network = network(config, &zoo, &root)?;
+        let network = network(config, signature, outputs, &root)?;
         let compute = config.compute(device);
-        Ok(Self { store, network, likelihood, normalisation, geometry, compute, temperature: None, norms: Vec::new() })
+        Ok(Self {
+            store,
+            network,
+            likelihood,
+            normalisation,
+            geometry,
+            compute,
+            temperature: None,
+            norms: Vec::new(),
+            posterior: None,
+        })
     }
 
     /// Passes for K draws.
@@ -292,6 +301,16 @@ impl Model {
             draws.runner = Box::new(move |passes| Box::new(Replayed::new(passes, index)));
         }
         Ok(draws)
+    }
+
+    /// The network linearised at the centre of its posterior.
+    ///
+    /// # Errors
+    /// As [`Tangent::at_centre`].
+    pub fn tangent(&self, layers: &[String], conditional: OwnConditional) -> Result<Tangent<'_>> {
+        let mut tangent = Tangent::at_centre(self.network.as_ref(), layers)?;
+        (tangent.conditional, tangent.compute) = (conditional, self.compute);
+        Ok(tangent)
     }
 
     /// Divides the logits by a temperature from now on, in evaluation.
@@ -315,6 +334,13 @@ impl Model {
     }
 }
 
+/// The layers of one network of a config, traced without numbers.
+fn geometry(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<Vec<LayerGeometry>> {
+    let mut network = plain(config, signature, outputs)?;
+    bayesianise(&mut network, &config.layer_plan())?;
+    Ok(trace(&network, &signature.input())?)
+}
+
 /// Refuses a network that no machine holds, before memory is asked for.
 fn check_numbers(config: &RunConfig, geometry: &[LayerGeometry]) -> Result<()> {
     const MOST: i64 = 1 << 32;
@@ -335,6 +361,7 @@ fn check_numbers(config: &RunConfig, geometry: &[LayerGeometry]) -> Result<()> {
     }
 }
 
+/// The likelihood of a config, and the outputs it needs of the network.
 fn likelihood(root: &Path, config: &RunConfig, signature: &Signature) -> Result<(Likelihood, i64)> {
     match (&config.likelihood, signature) {
         (LikelihoodConfig::Gaussian { noise }, Signature::Regression { .. }) => {
@@ -349,10 +376,7 @@ fn likelihood(root: &Path, config: &RunConfig, signature: &Signature) -> Result<
             Ok((Likelihood::Categorical { smoothing: *smoothing }, *classes))
         }
         (LikelihoodConfig::Pixels { aux_weight, class_weights }, Signature::Segmentation { classes, .. }) => {
-            let outputs = match config.network {
-                NetworkConfig::Fcn { outputs: Some(outputs), .. } => outputs,
-                _ => *classes,
-            };
+            let outputs = config.network.outputs(*classes);
             if outputs < *classes {
                 let why = format!("{outputs} is less than the {classes} classes of the data");
                 return Err(LabError::config("network.outputs", why));
@@ -360,7 +384,7 @@ fn likelihood(root: &Path, config: &RunConfig, signature: &Signature) -> Result<
             let to =
                 |weights: &Vec<f64>| Tensor::from_slice(weights).to_kind(tch::Kind::Float).to_device(root.device());
             let weights = class_weights.as_ref().map(to);
-            Ok((Likelihood::Pixels(Pixels { classes: *classes, outputs, aux_weight: *aux_weight, weights }), outputs))
+            Ok((Likelihood::Pixels(Pixels { classes: *classes, outputs, aux_weight: *aux_weight, weights }), *classes))
         }
         (other, _) => {
             let given = match other {
@@ -379,71 +403,37 @@ fn likelihood(root: &Path, config: &RunConfig, signature: &Signature) -> Result<
 }
 
 /// Builds the network, or the members of one.
-fn network(config: &RunConfig, zoo: &fidgp_zoo::NetworkConfig, root: &Path) -> Result<Box<dyn Network>> {
+fn network(config: &RunConfig, signature: &Signature, outputs: i64, root: &Path) -> Result<Box<dyn Network>> {
     let (plan, key) = (config.layer_plan(), Key::new(config.seed).fold("init"));
+    let one = |path: &Path, key: Key| Ok::<_, LabError>(build(plain(config, signature, outputs)?, path, &plan, key)?);
     Ok(match config.baseline {
         Some(BaselineConfig::Ensemble { members }) => {
-            let member = |k: i64| zoo.init(&(root / MEMBERS / k), &plan, key.at(k as u64));
-            Box::new(Ensemble { networks: (0..members).map(member).collect::<fidgp_zoo::Result<_>>()? })
+            let member = |k: i64| one(&(root / MEMBERS / k), key.at(k as u64));
+            Box::new(Ensemble { networks: (0..members).map(member).collect::<Result<_>>()? })
         }
-        Some(BaselineConfig::BatchEnsemble { members, .. }) => {
-            Box::new(Tiled { network: zoo.init(root, &plan, key)?, members })
-        }
-        _ => zoo.init(root, &plan, key)?,
+        Some(BaselineConfig::BatchEnsemble { members, .. }) => Box::new(Tiled { network: one(root, key)?, members }),
+        _ => one(root, key)?,
     })
 }
 
-/// The network of a config as the zoo knows it.
-fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<fidgp_zoo::NetworkConfig> {
-    match (&config.network, signature) {
-        (NetworkConfig::Mlp { hidden, activation, batch_norm, .. }, Signature::Regression { features }) => {
-            Ok(fidgp_zoo::NetworkConfig::Mlp(MlpConfig {
-                inputs: *features,
-                hidden: hidden.clone(),
-                outputs,
-                activation: *activation,
-                batch_norm: *batch_norm,
-            }))
-        }
-        (NetworkConfig::Resnet { depth, stem, width, .. }, Signature::Classification { image, .. }) => {
-            Ok(fidgp_zoo::NetworkConfig::Resnet(ResnetConfig {
-                depth: *depth,
-                stem: *stem,
-                classes: outputs,
-                channels: image[0],
-                width: *width,
-            }))
-        }
-        (NetworkConfig::ResnetCifar { .. }, Signature::Classification { image, .. }) if image[0] != 3 => {
-            Err(LabError::config("network.kind", "= \"resnet-cifar\" takes colour images; use \"resnet\" for these"))
-        }
-        (NetworkConfig::ResnetCifar { depth, .. }, Signature::Classification { .. }) => {
-            let config = ResnetCifarConfig { depth: *depth, classes: outputs, ..ResnetCifarConfig::default() };
-            Ok(fidgp_zoo::NetworkConfig::ResnetCifar(config))
-        }
-        (NetworkConfig::Fcn { depth, width, aux_outputs, .. }, Signature::Segmentation { classes, .. }) => {
-            let aux_outputs = aux_outputs.unwrap_or(outputs);
-            if aux_outputs != 0 && aux_outputs < *classes {
-                let why =
-                    format!("{aux_outputs} is less than the {classes} classes of the data; 0 is no auxiliary head");
-                return Err(LabError::config("network.aux_outputs", why));
-            }
-            let config = FcnConfig { depth: *depth, width: *width, outputs, aux_outputs, channels: 3 };
-            Ok(fidgp_zoo::NetworkConfig::Fcn(config))
-        }
-        (NetworkConfig::Hrnet { width }, Signature::Segmentation { .. }) => {
-            Ok(fidgp_zoo::NetworkConfig::Hrnet(HrnetConfig { width: *width, outputs, channels: 3 }))
+/// The plain network of a config, without numbers, with so many outputs for data of this kind.
+fn plain(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<Box<dyn Network>> {
+    let misfit = |why: &str| Err(LabError::config("network.kind", why));
+    match (config.network.takes(), signature) {
+        (Takes::Table, Signature::Regression { .. })
+        | (Takes::Images, Signature::Classification { .. })
+        | (Takes::TableOrImages, Signature::Regression { .. } | Signature::Classification { .. })
+        | (Takes::Pixels, Signature::Segmentation { .. }) => {
+            let mut network = config.network.clone();
+            network.fit(&signature.input(), outputs)?;
+            Ok(network.network()?)
         }
         (_, Signature::Segmentation { .. }) => {
-            Err(LabError::config("network.kind", "gives no class for every pixel; use \"fcn\" or \"hrnet\" for masks"))
+            misfit("gives no class for every pixel; use \"fcn\" or \"hrnet\" for masks")
         }
-        (NetworkConfig::Fcn { .. } | NetworkConfig::Hrnet { .. }, _) => {
-            Err(LabError::config("network.kind", "is for data.set = \"segmentation\""))
-        }
-        (NetworkConfig::Mlp { .. }, _) => {
-            Err(LabError::config("network.kind", "= \"mlp\" takes tables; use \"resnet\" for images"))
-        }
-        _ => Err(LabError::config("network.kind", "takes images; use \"mlp\" for tables")),
+        (Takes::Pixels, _) => misfit("is for data.set = \"segmentation\""),
+        (Takes::Table, _) => misfit("= \"mlp\" takes tables; use \"resnet\" for images"),
+        (Takes::Images, _) => misfit("takes images; use \"mlp\" for tables"),
     }
 }
 
@@ -454,12 +444,12 @@ fn zoo_network(config: &RunConfig, signature: &Signature, outputs: i64) -> Resul
 pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
     let signature = Signature::expected(config, None)?;
     let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config, &signature)?;
-    let geometry = zoo_network(config, &signature, outputs)?.geometry(signature.input());
+    let geometry = geometry(config, &signature, outputs)?;
     Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
 }
 
-/// Multiply-accumulates of a prediction of so many inputs with all its passes, factors made before: of an image network, what
-/// stands before the first block that is random is computed once. An auxiliary head runs in training alone; its weights are drawn.
+/// Multiply-accumulates of a prediction of so many inputs with all its passes, factors made before: blocks that
+/// stand before the first random layer are computed once. An auxiliary head runs in training alone; its weights are drawn.
 ///
 /// # Errors
 /// As [`cost`].
@@ -469,19 +459,13 @@ pub fn prediction_macs(config: &RunConfig, inputs: i64) -> Result<i64> {
 
 /// The same for a config whose [`cost`] is known.
 pub(crate) fn macs_of_prediction(config: &RunConfig, cost: &Cost, inputs: i64) -> i64 {
-    let plan = config.layer_plan();
-    let own = |kind: LayerKind, name: &str| plan.baseline_for(name, kind).is_some_and(|slot| slot.is_random());
-    let random = |layer: &&LayerCost| {
-        layer.draw.is_some() || [LayerKind::Conv, LayerKind::Linear].iter().any(|kind| own(*kind, &layer.name))
+    let untouched = blocks_before_randomness(cost.layers.iter().map(|layer| &layer.geometry));
+    let macs = |layer: &LayerCost| {
+        let inputs = if layer.geometry.training_only { 0 } else { inputs };
+        let once = layer.geometry.in_block && layer.geometry.blocks_before < untouched;
+        (if once { 1 } else { config.passes() as i64 }) * (inputs * layer.macs_ours + layer.draw_ours())
     };
-    let block = |layer: &LayerCost| stage_of(&layer.name).to_owned();
-    let drawn = cost.layers.iter().find(random).filter(|_| config.data.has_images()).map(block);
-    let shared = |drawn: String| cost.layers.iter().take_while(|layer| block(layer) != drawn).count();
-    let once = drawn.map_or(0, shared);
-    let runs = |layer: &LayerCost| i64::from(!layer.name.starts_with(fcn::AUX));
-    let macs = |layer: &LayerCost| runs(layer) * inputs * layer.macs_ours + layer.draw_ours();
-    let sum = |layers: &[LayerCost]| layers.iter().map(macs).sum::<i64>();
-    sum(&cost.layers[..once]) + config.passes() as i64 * sum(&cost.layers[once..])
+    cost.layers.iter().map(macs).sum()
 }
 
 /// Multiply-accumulates of a training step on so many inputs: factors, draw and network, each once forwards and, counted as

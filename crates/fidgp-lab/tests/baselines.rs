@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fidgp::predict::{Effort, WeightDraws};
+use fidgp_lab::config::GroupConfig;
 use fidgp_lab::config::{Method, Override, RunConfig, parse};
-use fidgp_lab::experiment::{self, Setting};
+use fidgp_lab::experiment;
+use fidgp_lab::predict::{Predictor, Trained, files};
 use fidgp_lab::record::Results;
-use fidgp_lab::train::GroupConfig;
+use fidgp_lab::run_folder::RunContext;
 use tch::{Device, Tensor};
 
 const CURVE: &str = r#"
@@ -77,7 +80,7 @@ fn with(text: &str, method: Method) -> RunConfig {
 fn run_in(config: &RunConfig, folder: &Path, resume: bool) -> Results {
     tch::set_num_threads(1);
     let data_root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-cli/tests/fixtures/cifar100-small");
-    let setting = Setting {
+    let context = RunContext {
         device: Device::Cpu,
         data_root,
         run: folder.to_owned(),
@@ -88,9 +91,9 @@ fn run_in(config: &RunConfig, folder: &Path, resume: bool) -> Results {
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: None,
-        go_on: String::new(),
+        resume_command: String::new(),
     };
-    let results = experiment::run(config, &setting, &mut ());
+    let results = experiment::run(config, &context, &mut ());
     results.unwrap_or_else(|error| panic!("{}: {error}", config.method.name())).unwrap()
 }
 
@@ -264,10 +267,11 @@ fn an_ensemble_goes_on_member_by_member_and_is_measured_again() {
     assert_eq!(run_in(&config, &run, true).metrics, whole.metrics);
     let now = std::fs::metadata(run.join("members/0/checkpoint/last.safetensors")).unwrap().modified().unwrap();
     assert_eq!(now, untouched);
-    let predictor = fidgp_lab::predict::Predictor::open(&run, Device::Cpu).unwrap();
+    let trained = Trained::open(&run, Device::Cpu).unwrap();
+    let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY).unwrap();
     let rows = folder.path().join("rows.csv");
     std::fs::write(&rows, "0.6\n1.0\n1.4\n").unwrap();
-    let said = predictor.regress(&rows, 1).unwrap();
+    let said = files::regress(&mut predictor, &rows, Effort::default()).unwrap();
     assert_eq!(said.len(), 3);
     assert!(said.iter().all(|row| row.epistemic_sd > 0.0));
 }

@@ -4,12 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use fidgp_lab::calibrate::{self, TEMPERATURE_FILE};
+use fidgp_lab::calibrate;
 use fidgp_lab::config::{Override, RunConfig, parse};
-use fidgp_lab::experiment::{self, Setting};
+use fidgp_lab::experiment;
+use fidgp_lab::files::TEMPERATURE_FILE;
 use fidgp_lab::model_folder::{self, Dtype};
-use fidgp_lab::predict::Predictor;
+use fidgp_lab::predict::Trained;
 use fidgp_lab::record::Metrics;
+use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::checkpoint::{self, Progress};
 use tch::{Device, Tensor};
 
@@ -44,12 +46,12 @@ fn config(changes: &[&str]) -> RunConfig {
     parse(IMAGES, &overrides).unwrap()
 }
 
-fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -> T {
+fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&RunContext) -> T) -> T {
     tch::set_num_threads(1);
     let stop = AtomicBool::new(false);
     let (splits, run) = (None, run.to_owned());
     let device = Device::Cpu;
-    work(&Setting {
+    work(&RunContext {
         device,
         data_root: data(),
         run,
@@ -60,17 +62,17 @@ fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&Setting) -> T) -
         parallel: 1,
         stop: &stop,
         command: None,
-        go_on: String::new(),
+        resume_command: String::new(),
     })
 }
 
 fn trained(config: &RunConfig, run: &Path) -> Metrics {
-    with_setting(run, false, |setting| experiment::run(config, setting, &mut ()).unwrap().unwrap().metrics)
+    with_setting(run, false, |context| experiment::run(config, context, &mut ()).unwrap().unwrap().metrics)
 }
 
 fn measured(run: &Path) -> Metrics {
-    let mut predictor = Predictor::open(run, Device::Cpu).unwrap();
-    with_setting(run, true, |setting| experiment::evaluate(&mut predictor, setting).unwrap().metrics)
+    let mut predictor = Trained::open(run, Device::Cpu).unwrap();
+    with_setting(run, true, |context| experiment::evaluate(&mut predictor, context).unwrap().metrics)
 }
 
 fn set(run: &Path, key: &str, value: serde_json::Value) {
@@ -94,11 +96,11 @@ fn a_temperature_lowers_the_validation_nll_is_used_and_passed_on() {
         assert!(near(after["validation/cls/NLL"].unwrap(), found.nll_after), "{found:?} {after:?}");
         assert!(near(before["validation/cls/NLL"].unwrap(), found.nll_before), "{found:?} {before:?}");
         assert_ne!(before["cls/NLL"], after["cls/NLL"]);
-        let predictor = Predictor::open(&run, Device::Cpu).unwrap();
+        let predictor = Trained::open(&run, Device::Cpu).unwrap();
         assert_eq!(predictor.model.temperature, Some(found.temperature));
         let model = folder.path().join(format!("{}-model", changes[0]));
         model_folder::export(&run, &predictor, Dtype::F32, &model).unwrap();
-        assert_eq!(Predictor::open(&model, Device::Cpu).unwrap().model.temperature, Some(found.temperature));
+        assert_eq!(Trained::open(&model, Device::Cpu).unwrap().model.temperature, Some(found.temperature));
         if config.members() == 1 {
             assert_eq!(before["cls/Acc"], after["cls/Acc"]); // one pass: the order of the classes stays
         }
@@ -115,7 +117,7 @@ fn temperature_one_changes_nothing_and_a_stale_or_broken_one_is_refused() {
     set(&run, "temperature", 1.0.into());
     assert_eq!(measured(&run), plain);
     let refused = |words: &str| {
-        let error = Predictor::open(&run, Device::Cpu).unwrap_err().to_string();
+        let error = Trained::open(&run, Device::Cpu).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains(TEMPERATURE_FILE), "{error}");
     };
     set(&run, "temperature", (-2.0).into());
@@ -166,7 +168,7 @@ fn statistics_of_draws_are_kept_used_and_passed_on() {
     let same = |found: &Metrics| own.iter().all(|(name, value)| (found[name].unwrap() - value.unwrap()).abs() < 1e-6);
     assert!(same(&measured(&run)), "read from the run folder");
     let model = folder.path().join("model");
-    let opened = Predictor::open(&run, Device::Cpu).unwrap();
+    let opened = Trained::open(&run, Device::Cpu).unwrap();
     assert_eq!(opened.model.norms.len(), 3);
     model_folder::export(&run, &opened, Dtype::F32, &model).unwrap();
     assert!(same(&measured(&model)), "read from the model folder");
@@ -179,8 +181,8 @@ fn statistics_of_draws_are_kept_used_and_passed_on() {
     let without: Vec<_> = BAYESIAN.iter().copied().filter(|change| !change.contains("statistics")).collect();
     assert!(!same(&trained(&config(&without), &running)));
     // a model without them, exported over one that had them, does not inherit them
-    model_folder::export(&running, &Predictor::open(&running, Device::Cpu).unwrap(), Dtype::F32, &model).unwrap();
-    assert!(Predictor::open(&model, Device::Cpu).unwrap().model.norms.is_empty());
+    model_folder::export(&running, &Trained::open(&running, Device::Cpu).unwrap(), Dtype::F32, &model).unwrap();
+    assert!(Trained::open(&model, Device::Cpu).unwrap().model.norms.is_empty());
 }
 
 #[test]
@@ -188,16 +190,16 @@ fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own(
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     trained(&config(&BAYESIAN), &run);
-    let opened = Predictor::open(&run, Device::Cpu).unwrap();
+    let opened = Trained::open(&run, Device::Cpu).unwrap();
     let error = opened.model.draws(4, fidgp::Key::new(0)).unwrap_err().to_string();
     assert!(error.contains("more than the 3"), "{error}");
-    let mut more = Predictor::open(&run, Device::Cpu).unwrap();
+    let mut more = Trained::open(&run, Device::Cpu).unwrap();
     more.config.predict.draws = 4;
-    with_setting(&run, true, |setting| experiment::evaluate(&mut more, setting).unwrap());
+    with_setting(&run, true, |context| experiment::evaluate(&mut more, context).unwrap());
     assert_eq!(more.model.norms.len(), 4);
     let path = run.join(NORMS_FILE);
     let refused = |words: &str| {
-        let error = Predictor::open(&run, Device::Cpu).unwrap_err().to_string();
+        let error = Trained::open(&run, Device::Cpu).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains(NORMS_FILE), "{error}");
     };
     let saved = checkpoint::load(&path).unwrap();
@@ -226,9 +228,9 @@ fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own(
     std::fs::write(&path, "short").unwrap();
     refused("");
     // a run that goes on without them keeps none
-    with_setting(&run, true, |setting| {
+    with_setting(&run, true, |context| {
         let without: Vec<_> = BAYESIAN.iter().copied().filter(|change| !change.contains("statistics")).collect();
-        experiment::run(&config(&without), setting, &mut ()).unwrap();
+        experiment::run(&config(&without), context, &mut ()).unwrap();
     });
     assert!(!path.exists());
 }

@@ -5,11 +5,12 @@ use std::cell::Cell;
 use fidgp::Key;
 use fidgp_data::split;
 use fidgp_lab::Result;
-use fidgp_lab::ood::controls::{Control, halves, scored_again};
+use fidgp_lab::ood::controls::{halves, scored_again};
 use fidgp_lab::ood::sets::{PixelSet, duplicates, mixed, noise, pixel_moments};
 use fidgp_lab::ood::statistics::{Basis, signature, weights_sha256};
 use fidgp_lab::ood::{Columns, ModelObserver, Observe, OneU, Statistics};
-use fidgp_lab::predict::Predictor;
+use fidgp_lab::predict::Trained;
+use fidgp_lab::record::ood::Control;
 use fidgp_metrics::OodScores;
 use tch::{Device, Kind, Tensor};
 
@@ -190,7 +191,7 @@ fn statistics_are_kept_while_the_weights_stay() {
 #[test]
 fn blocks_filled_up_show_what_the_images_alone_do() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/cifar100-resnet18-fidgp");
-    let predictor = Predictor::open(&folder, Device::Cpu).unwrap();
+    let predictor = Trained::open(&folder, Device::Cpu).unwrap();
     let pixels = Key::new(5).uniform(&[5, 3, 32, 32], Kind::Float, Device::Cpu) * 255.0;
     let observer = || ModelObserver::new(&predictor, OneU::Mean, 0, true).unwrap();
     let (alone, blocks) = (observer().observe(&pixels).unwrap(), observer().in_blocks(3).observe(&pixels).unwrap());

@@ -7,7 +7,7 @@ use fidgp_data::ChannelStatistics;
 use fidgp_lab::config::parse;
 use fidgp_lab::model::{Model, Signature};
 use fidgp_lab::ood::{ModelObserver, Observe, Observed, OneU, Scorer, Statistics};
-use fidgp_lab::predict::Predictor;
+use fidgp_lab::predict::Trained;
 use fidgp_lab::source::View;
 use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use tch::{Device, Kind, Tensor};
@@ -57,18 +57,18 @@ optimiser = { kind = "adam", learning_rate = 0.01 }
 const WIDTH: i64 = 32; // of the last layer's inputs
 
 /// An untrained network of a method, as somebody would open it.
-fn predictor(method: &str) -> Predictor {
+fn predictor(method: &str) -> Trained {
     tch::set_num_threads(1);
     let config = parse(CONFIG, &[format!("method={method}").parse().unwrap()]).unwrap();
     let (image, statistics) = ([3, 32, 32], ChannelStatistics { mean: vec![0.5; 3], sd: vec![0.25; 3] });
     let signature = Signature::Classification { image, classes: 10, statistics };
     let view = Some(View::of(&config.data, image));
     let model = Model::init(&config, &signature, Device::Cpu).unwrap();
-    Predictor { config, model, classes: fidgp_data::unnamed(10), view, table: None }
+    Trained { config, model, classes: fidgp_data::unnamed(10), view, table: None }
 }
 
 /// What a head concludes from training data: three classes of features.
-fn settle(predictor: &Predictor) {
+fn settle(predictor: &Trained) {
     let shown = Shown {
         inputs: Key::new(7).normal(&[300, WIDTH], Kind::Float, Device::Cpu) + 1.0,
         targets: Tensor::from_slice(&(0..300).map(|i| i % 3).collect::<Vec<i64>>()),
@@ -86,11 +86,11 @@ fn pixels() -> Tensor {
     (Key::new(5).uniform(&[12, 3, 32, 32], Kind::Float, Device::Cpu) * 255.0).floor()
 }
 
-fn observer(predictor: &Predictor) -> ModelObserver<'_> {
+fn observer(predictor: &Trained) -> ModelObserver<'_> {
     ModelObserver::new(predictor, OneU::Mean, 4, false).unwrap()
 }
 
-fn observed(predictor: &Predictor, pixels: &Tensor) -> Observed {
+fn observed(predictor: &Trained, pixels: &Tensor) -> Observed {
     observer(predictor).observe(pixels).unwrap()
 }
 
@@ -127,7 +127,7 @@ fn draws_of_a_segmentation_are_those_of_whole_pictures() {
         let config = parse(PIXELS, &[format!("method={method}").parse().unwrap()]).unwrap();
         let signature = Signature::expected(&config, None).unwrap();
         let model = Model::init(&config, &signature, Device::Cpu).unwrap();
-        let predictor = Predictor { config, model, classes: fidgp_data::unnamed(3), view: None, table: None };
+        let predictor = Trained { config, model, classes: fidgp_data::unnamed(3), view: None, table: None };
         let seen = |pixels: &Tensor| observed(&predictor, pixels).draws.unwrap();
         let (total, mutual) = seen(&pixels());
         assert_eq!((total.size(), mutual.size()), (vec![12], vec![12]), "{method}");
@@ -152,13 +152,13 @@ fn sngp_is_scored_by_its_mean_field_logits() {
     let x = predictor.model.normalisation.as_ref().unwrap().apply(&pixels);
     let logits = |mean_field: bool| {
         let network = &predictor.model.network;
-        let stages = network.stages();
-        let (mut h, mut pass) = (x.shallow_clone(), Pass::plain(Mode::Eval));
-        for stage in 0..stages {
-            if stage + 1 == stages && !mean_field {
-                pass.mode = Mode::Train; // the head alone: no BatchNorm stands behind it
-            }
-            h = tch::no_grad(|| network.stage(stage, &h, &mut pass)).unwrap();
+        let head = network.head().unwrap();
+        let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[head]));
+        let mut h = tch::no_grad(|| network.forward(&x, &mut pass)).unwrap();
+        if !mean_field {
+            let features = pass.taps.input(head).unwrap();
+            let weight = network.custom().pop().unwrap(); // the head alone
+            h = weight.forward(features, &mut Pass::plain(Mode::Train), &|x, _, _, _| Ok(x.shallow_clone())).unwrap();
         }
         h.to_kind(Kind::Double)
     };

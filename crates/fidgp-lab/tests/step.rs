@@ -100,7 +100,7 @@ fn a_sharpness_aware_step_takes_the_gradient_where_the_loss_is_highest_nearby() 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_step_reads_nothing_back() {
-    use fidgp_cuda::host_reads;
+    use fidgp_torch::host_reads;
     let made = "inducing.posterior={family=\"flow\",flow={kind=\"made\",hidden=16}}";
     let methods = [
         vec![],

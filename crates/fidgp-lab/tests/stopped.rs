@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp_lab::LabError;
 use fidgp_lab::config::parse;
-use fidgp_lab::experiment::{Setting, run};
+use fidgp_lab::experiment::run;
 use fidgp_lab::record::Results;
+use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::Watch;
 use tch::Device;
 
@@ -55,7 +56,7 @@ fn train(folder: &Path, changes: &[&str], resume: bool, stop_at: Option<u64>) ->
     let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
     let config = parse(CONFIG, &changes).unwrap();
     let stop = AtomicBool::new(false);
-    let setting = Setting {
+    let context = RunContext {
         device: Device::Cpu,
         data_root: "data".into(),
         run: folder.to_owned(),
@@ -66,9 +67,9 @@ fn train(folder: &Path, changes: &[&str], resume: bool, stop_at: Option<u64>) ->
         parallel: 1,
         stop: &stop,
         command: None,
-        go_on: "go on".to_owned(),
+        resume_command: "go on".to_owned(),
     };
-    run(&config, &setting, &mut StopAt(stop_at, &stop))
+    run(&config, &context, &mut StopAt(stop_at, &stop))
 }
 
 #[test]

@@ -32,6 +32,11 @@ pub(crate) fn level(value: f64) -> Result<()> {
     if value > 0.0 && value < 1.0 { Ok(()) } else { Err(MetricError::Level { value }) }
 }
 
+/// Every entry is in [0, 1].
+pub(crate) fn shares(what: &'static str, values: &[f64]) -> Result<()> {
+    refuse(values, |v| !(0.0..=1.0).contains(&v), |index, value| MetricError::Share { what, index, value })
+}
+
 /// Two slices of equal, non-zero length with finite entries.
 pub(crate) fn pair(a: (&'static str, &[f64]), b: (&'static str, &[f64])) -> Result<()> {
     non_empty(a.0, a.1)?;

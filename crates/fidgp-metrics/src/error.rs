@@ -96,4 +96,49 @@ pub enum MetricError {
         /// The value received.
         value: f64,
     },
+    /// Too few examples for a guarantee at a level.
+    #[error("{got} example(s) are too few for level {level}; at least {need} are needed, or ask for a lower level")]
+    TooFewForLevel {
+        /// Number received.
+        got: usize,
+        /// Smallest number that would do.
+        need: usize,
+        /// The level asked for.
+        level: f64,
+    },
+    /// A class with too few examples for a guarantee of its own.
+    #[error(
+        "class {class} is the smallest with {got} example(s), but level {level} needs {need} of every class; add some, ask \
+         for a lower level, or do without a guarantee for each class"
+    )]
+    SmallClass {
+        /// The class.
+        class: usize,
+        /// Its examples.
+        got: usize,
+        /// Smallest number that would do.
+        need: usize,
+        /// The level asked for.
+        level: f64,
+    },
+    /// Values that must not rise do.
+    #[error("{what}[{index}] is {value}, more than the one before it; order the settings from cheap to safe")]
+    Order {
+        /// The argument.
+        what: &'static str,
+        /// Position in the slice.
+        index: usize,
+        /// The value found there.
+        value: f64,
+    },
+    /// A share outside [0, 1].
+    #[error("{what}[{index}] is {value}, which is not between 0 and 1")]
+    Share {
+        /// The argument.
+        what: &'static str,
+        /// Position in the slice.
+        index: usize,
+        /// The value found there.
+        value: f64,
+    },
 }

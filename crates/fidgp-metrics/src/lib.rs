@@ -17,16 +17,24 @@
 //! # Ok::<(), fidgp_metrics::MetricError>(())
 //! ```
 
+/// Which predictions to act on: thresholds for a stated risk or coverage, and the score to threshold.
+pub mod abstention;
 /// Risk against coverage of more predictions than can be sorted.
 pub mod binned_risk;
+/// Exact bounds of a probability that was counted.
+pub mod binomial;
 /// Seeded resampling: [`Bootstrap`] settings and percentile [`Interval`]s.
 pub mod bootstrap;
 /// ECE, adaptive ECE and the table behind a reliability diagram.
 pub mod calibration;
 /// Accuracy, NLL, Brier score, entropy of class probabilities.
 pub mod classification;
+/// Prediction sets and intervals with a guarantee.
+pub mod conformal;
 /// Overlap of segmentations: IoU, accuracies.
 pub mod confusion;
+/// Whether what comes in still is what the model was calibrated on, looked at as often as one likes.
+pub mod drift;
 /// The one error type, each variant with advice.
 pub mod error;
 /// Equal-weight Gaussian mixtures (K weight draws): NLL, CRPS, coverage.
@@ -35,8 +43,12 @@ pub mod mixture;
 pub mod names;
 /// The standard normal: density, distribution function, quantile.
 pub mod normal;
+/// p-values of single inputs against held-out in-distribution scores.
+pub mod outlier;
 /// ID against OoD scores: AUROC, AUPR, bootstrap intervals.
 pub mod ranking;
+/// Probabilities mended on held-out examples: vector scaling, isotonic regression, Venn–Abers.
+pub mod recalibration;
 /// RMSE, MAE, and Gaussian forecasts: NLL, CRPS, coverage, width.
 pub mod regression;
 /// ROC curve and the false-positive rate at 95 %, both conventions.

@@ -1,7 +1,7 @@
 //! Parameters, multiply-accumulates and bytes of a network, layer by layer, without building it.
 
 use fidgp::flow::FlowConfig;
-use fidgp::layer::SlotConfig;
+use fidgp::layer::{LayerGeometry, LayerKind, Operation, SlotConfig};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::prior::Sizes;
 use fidgp::weight::InducingConfig;
@@ -9,8 +9,7 @@ use serde::Serialize;
 
 pub use crate::cost_table::{thousands, write_total};
 use crate::draw_cost::{DrawCost, flow_row};
-use crate::hrnet;
-use crate::{LayerGeometry, LayerKind, LayerPlan, Operation, Orders, Result};
+use crate::{LayerPlan, Orders, Result};
 
 /// Whose parameters are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +25,9 @@ pub enum Counting {
 /// One layer's cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerCost {
+    /// Where it stands, and how it runs.
+    #[serde(skip)]
+    pub geometry: LayerGeometry,
     /// Its path.
     pub name: String,
     /// What it is: `conv 3x3 64>128 /2`.
@@ -111,8 +113,8 @@ impl Cost {
 /// # Errors
 /// When the plan names a layer the network does not have, or a flow's settings are impossible.
 pub fn cost(network: &[LayerGeometry], plan: &LayerPlan, counting: Counting) -> Result<Cost> {
-    plan.check(network)?;
-    let counted = |layer| layer_cost(layer, plan, counting).map(summed);
+    let plan = plan.of_network(network)?;
+    let counted = |layer| layer_cost(layer, &plan, counting).map(summed);
     let layers = network.iter().map(counted).collect::<Result<Vec<_>>>()?;
     let sum = |part: &dyn Fn(&LayerCost) -> i64| layers.iter().map(part).sum::<i64>();
     let (parameters, state, macs) = (sum(&|l| l.parameters), sum(&|l| l.state), sum(&|l| l.macs));
@@ -129,19 +131,6 @@ pub fn cost(network: &[LayerGeometry], plan: &LayerPlan, counting: Counting) -> 
     })
 }
 
-/// The stage of a network that a layer belongs to: what runs together in a prediction. A stem, a head, and all branches of an
-/// HRNet are one each; else it is a block.
-pub fn stage_of(layer: &str) -> &str {
-    let inner = layer.strip_prefix("backbone.").unwrap_or(layer);
-    let group = inner.split('.').next().unwrap_or(inner);
-    match inner.match_indices('.').nth(1) {
-        _ if hrnet::is_of_branches(layer) => "branches",
-        _ if matches!(group, "conv1" | "conv2" | "bn1" | "bn2") => "stem",
-        Some((end, _)) if group.starts_with("layer") => &inner[..end],
-        _ => group,
-    }
-}
-
 /// A layer's FLOPs and bytes, from what was counted of it.
 fn summed(layer: LayerCost) -> LayerCost {
     let numbers = layer.parameters + layer.state;
@@ -156,6 +145,7 @@ fn summed(layer: LayerCost) -> LayerCost {
 
 fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Result<LayerCost> {
     let mut cost = LayerCost {
+        geometry: layer.clone(),
         name: layer.name.clone(),
         operation: layer.operation.to_string(),
         inducing: None,

@@ -2,21 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{Cost, LayerCost, Operation};
-
-impl Display for Operation {
-    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        let text = match self {
-            Self::Conv(c) => {
-                let stride = if c.stride == [1, 1] { String::new() } else { format!(" /{}", c.stride[0]) };
-                format!("conv {}x{} {}>{}{stride}", c.kernel[0], c.kernel[1], c.in_channels, c.out_channels)
-            }
-            Self::Linear { inputs, outputs, .. } => format!("linear {inputs}>{outputs}"),
-            Self::BatchNorm { features } => format!("batch norm {features}"),
-        };
-        f.pad(&text)
-    }
-}
+use crate::{Cost, LayerCost};
 
 impl Display for Cost {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {

@@ -33,6 +33,14 @@ pub enum Error {
         /// What it may be.
         advice: String,
     },
+    /// A config's network does not fit itself or the data.
+    #[error("`network.{key}` {why}")]
+    Network {
+        /// The key of `[network]`.
+        key: &'static str,
+        /// What is wrong and what would be right.
+        why: String,
+    },
     /// A file cannot be read.
     #[error("{}: {problem}", .path.display())]
     File {
@@ -53,6 +61,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn network(key: &'static str, why: impl Into<String>) -> Self {
+        Self::Network { key, why: why.into() }
+    }
+
     pub(crate) fn setting(setting: impl Into<String>, value: impl Display, advice: impl Into<String>) -> Self {
         Self::Setting { setting: setting.into(), value: format!("{value}"), advice: advice.into() }
     }
@@ -63,6 +75,8 @@ impl Error {
     pub(crate) fn into_method(self) -> fidgp::Error {
         match self {
             Self::Method(error) => error,
+            Self::Setting { setting, value, advice } => fidgp::Error::Setting { setting, value, advice },
+            Self::Torch(error) => error.into(),
             other => fidgp::Error::setting("layer", "", other.to_string()),
         }
     }

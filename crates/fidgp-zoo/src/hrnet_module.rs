@@ -1,11 +1,10 @@
 //! The parts of HRNet: branches of several resolutions, and what carries features from one to the other.
 
-use fidgp::layer::{Conv2dConfig, Pass, Slot};
+use fidgp::layer::{Conv2dConfig, Pass};
 use tch::Tensor;
 
-use crate::parts::Parts;
-use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, push_normed};
-use crate::{LayerGeometry, Result};
+use crate::Result;
+use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, normed};
 
 /// Blocks of each branch of a module.
 const BLOCKS: usize = 4;
@@ -33,39 +32,38 @@ impl ChainConfig {
         Self { steps: (0..times).flat_map(step).collect() }
     }
 
-    pub(crate) fn init(&self, parts: &Parts) -> Result<Chain> {
+    /// The chain, its names behind the prefix, without numbers yet.
+    pub(crate) fn chain(&self, prefix: &str) -> Result<Chain> {
         let step = |([conv, norm], config, relu): &([String; 2], Conv2dConfig, bool)| {
-            Ok(((parts.conv(conv, *config)?, parts.batch_norm(norm, config.out_channels)), *relu))
+            let layer = normed(format!("{prefix}{conv}"), format!("{prefix}{norm}"), *config)?;
+            Ok(Step { layer, relu: *relu })
         };
         Ok(Chain { steps: self.steps.iter().map(step).collect::<Result<_>>()? })
     }
-
-    /// Adds its layers and returns the size of its output.
-    pub(crate) fn push(&self, layers: &mut Vec<LayerGeometry>, prefix: &str, mut size: [i64; 2]) -> [i64; 2] {
-        for ([conv, norm], config, _) in &self.steps {
-            push_normed(layers, (format!("{prefix}{conv}"), format!("{prefix}{norm}")), *config, size);
-            size = layers[layers.len() - 2].output;
-        }
-        size
-    }
 }
 
-/// Convolutions with their normalisations.
+/// A convolution with its normalisation, and perhaps a ReLU.
+#[derive(Debug)]
+struct Step {
+    layer: NormedConv,
+    relu: bool,
+}
+
+/// Steps one after the other.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    steps: Vec<(NormedConv, bool)>,
+    steps: Vec<Step>,
 }
+
+fidgp::layers!(Step: layer);
+fidgp::layers!(Chain: steps);
 
 impl Chain {
     pub(crate) fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        self.steps.iter().try_fold(x.shallow_clone(), |h, (layer, relu)| {
-            let h = forward_normed(layer, &h, pass)?;
-            Ok(if *relu { h.relu() } else { h })
+        self.steps.iter().try_fold(x.shallow_clone(), |h, step| {
+            let h = forward_normed(&step.layer, &h, pass)?;
+            Ok(if step.relu { h.relu() } else { h })
         })
-    }
-
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.steps.iter().map(|((conv, _), _)| &conv.slot)
     }
 }
 
@@ -104,36 +102,21 @@ impl ModuleConfig {
         }
     }
 
-    pub(crate) fn init(&self, parts: &Parts) -> Result<Module> {
+    /// The module, its names behind the prefix, without numbers yet.
+    pub(crate) fn module(&self, prefix: &str) -> Result<Module> {
         let block = |branch: usize, index: usize| {
-            Self::block(self.widths[branch]).init(&parts.sub(&format!("branches.{branch}.{index}")))
+            Self::block(self.widths[branch]).block(&format!("{prefix}branches.{branch}.{index}"))
         };
         let branch = |branch: usize| (0..BLOCKS).map(|index| block(branch, index)).collect::<Result<Vec<_>>>();
         let count = self.widths.len();
         let fuse = |to: usize| {
-            let from = |from: usize| self.fuse(to, from).map(|chain| chain.init(parts)).transpose();
+            let from = |from: usize| self.fuse(to, from).map(|chain| chain.chain(prefix)).transpose();
             (0..count).map(from).collect::<Result<Vec<_>>>()
         };
         Ok(Module {
             branches: (0..count).map(branch).collect::<Result<_>>()?,
             fuse: (0..count).map(fuse).collect::<Result<_>>()?,
         })
-    }
-
-    pub(crate) fn push(&self, layers: &mut Vec<LayerGeometry>, prefix: &str, sizes: &[[i64; 2]]) {
-        for (branch, &width) in self.widths.iter().enumerate() {
-            for index in 0..BLOCKS {
-                let name = format!("{prefix}branches.{branch}.{index}");
-                layers.extend(Self::block(width).geometry(&name, sizes[branch]));
-            }
-        }
-        for to in 0..self.widths.len() {
-            for (from, &size) in sizes.iter().enumerate().take(self.widths.len()) {
-                if let Some(chain) = self.fuse(to, from) {
-                    chain.push(layers, prefix, size);
-                }
-            }
-        }
     }
 }
 
@@ -143,6 +126,8 @@ pub(crate) struct Module {
     branches: Vec<Vec<Block>>,
     fuse: Vec<Vec<Option<Chain>>>,
 }
+
+fidgp::layers!(Module: branches, fuse);
 
 impl Module {
     /// # Shapes
@@ -165,11 +150,6 @@ impl Module {
             fused.push(sum.relu());
         }
         Ok(fused)
-    }
-
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        let blocks = self.branches.iter().flatten().flat_map(Block::slots);
-        blocks.chain(self.fuse.iter().flatten().flatten().flat_map(Chain::slots))
     }
 }
 

@@ -18,18 +18,18 @@ const ALIASES: [(&str, &str); 3] = [("shortcut.", "downsample."), ("linear.", "f
 /// Where segmentation networks keep a classifier's layers.
 const BACKBONE: &str = "backbone.";
 
-/// What the last layers of classifiers are called.
-const HEADS: [&str; 2] = ["fc.", "linear."];
-
 /// How much of the network a file must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImportMode {
+pub enum ImportMode<'a> {
     /// Every tensor, with its shape.
     Whole,
     /// What fits is taken; tensors that are missing or have another shape (a head for other classes) keep their values.
     Partial,
     /// Every tensor of the backbone: a classifier's file, for a network with another head, which keeps its values.
-    Backbone,
+    Backbone {
+        /// The network's last layer.
+        head: &'a str,
+    },
 }
 
 /// Reads a file and writes its tensors into the store.
@@ -50,17 +50,12 @@ pub fn import_tensors(store: &VarStore, tensors: Vec<(String, Tensor)>, mode: Im
     let concerns = |name: &str| match mode {
         ImportMode::Whole => true,
         ImportMode::Partial => false,
-        ImportMode::Backbone => {
-            if inner {
-                name.starts_with(BACKBONE)
-            } else {
-                !is_head(name)
-            }
-        }
+        ImportMode::Backbone { head } if !inner => !is_of(name, head),
+        ImportMode::Backbone { .. } => name.starts_with(BACKBONE),
     };
     let (mut report, mut values) = assign(&variables, tensors);
-    if mode == ImportMode::Backbone {
-        values.retain(|name, _| inner || !is_head(name)); // a head that fits by chance is of other classes all the same
+    if let ImportMode::Backbone { head } = mode {
+        values.retain(|name, _| inner || !is_of(name, head)); // a head that fits by chance is of other classes all the same
         report.matched.retain(|name| values.contains_key(name));
         report.renamed.retain(|(_, name)| values.contains_key(name));
     }
@@ -78,9 +73,9 @@ pub fn import_tensors(store: &VarStore, tensors: Vec<(String, Tensor)>, mode: Im
     Ok(report)
 }
 
-/// Whether a tensor is one of a classifier's last layer.
-pub fn is_head(name: &str) -> bool {
-    HEADS.iter().any(|head| name.starts_with(head))
+/// Whether a tensor is one of this layer.
+pub fn is_of(tensor: &str, layer: &str) -> bool {
+    tensor.strip_prefix(layer).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Finds the place of every tensor, and says what became of each.

@@ -1,7 +1,7 @@
 //! Networks made of fidgp's layers, and what is done to a whole network.
 //!
-//! The order of the modules is the order of use: a [`LayerPlan`] says which layers are Bayesian, a network's config
-//! builds it by that plan, and the rest reads or writes the result.
+//! The order of the modules is the order of use: a network's config makes it plain, [`bayesianise`] says by a [`LayerPlan`] which
+//! layers are Bayesian, `init` gives it numbers, and the rest reads or writes the result.
 //!
 //! ```
 //! use fidgp::Key;
@@ -17,6 +17,7 @@
 //! ```
 
 pub mod baseline;
+mod bayesianise;
 pub mod bayesianize;
 mod bayesianize_mean_field;
 pub mod cost;
@@ -24,7 +25,6 @@ mod cost_table;
 pub mod draw_cost;
 pub mod error;
 pub mod fcn;
-pub mod geometry;
 pub mod hrnet;
 mod hrnet_module;
 pub mod import;
@@ -34,7 +34,6 @@ mod mlp;
 mod nearest;
 pub mod network;
 mod orders;
-mod parts;
 pub mod plan;
 pub mod pretrained;
 pub mod resnet;
@@ -45,19 +44,20 @@ mod start_report;
 pub mod weights;
 pub mod wrap;
 
+pub use bayesianise::{bayesianise, build};
 pub use bayesianize_mean_field::mean_field_from_bayesianize;
 pub use cost::{Cost, Counting, LayerCost, cost};
 pub use draw_cost::DrawCost;
 pub use error::{Error, Result};
 pub use fcn::{Fcn, FcnConfig};
-pub use geometry::{LayerGeometry, Operation};
+pub use fidgp::layer::{LayerGeometry, LayerKind, Operation, trace};
 pub use hrnet::{Hrnet, HrnetConfig};
-pub use import::{ImportMode, import, import_tensors, is_head};
+pub use import::{ImportMode, import, import_tensors, is_of};
 pub use import_report::{ImportReport, Mismatch};
 pub use mlp::{Activation, Mlp, MlpConfig};
-pub use network::NetworkConfig;
+pub use network::{Architecture, NetworkConfig, Takes};
 pub use orders::{Explained, Orders, Work};
-pub use plan::{LayerKind, LayerPlan, Rule, RuleSlot};
+pub use plan::{LayerPlan, Rule, RuleSlot};
 pub use pretrained::start_weight;
 pub use resnet::{Depth, Resnet, ResnetConfig, Stem};
 pub use resnet_cifar::{ResnetCifar, ResnetCifarConfig};

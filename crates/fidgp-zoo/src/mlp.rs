@@ -1,13 +1,12 @@
 //! Multilayer perceptron; with Linear-BatchNorm-tanh blocks as in the paper's one-dimensional regression.
 
 use fidgp::Key;
-use fidgp::layer::{BatchNorm, Linear, Network, Pass, Slot};
+use fidgp::layer::{BatchNorm, Linear, Network, Pass};
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 use tch::nn::Path;
 
-use crate::parts::Parts;
-use crate::{Error, LayerGeometry, LayerPlan, Result};
+use crate::{Architecture, Error, LayerPlan, Result, Takes, build};
 
 /// The function between two layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,24 +39,34 @@ impl Activation {
 }
 
 /// Sizes of an [`Mlp`]: layers `fc1`, `bn1`, `fc2`, ….
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MlpConfig {
-    /// Features in.
+    /// Features in: the data's.
+    #[serde(skip, default = "one")]
     pub inputs: i64,
     /// Widths of the hidden layers.
     pub hidden: Vec<i64>,
-    /// Features out.
+    /// Features out: the data's.
+    #[serde(skip, default = "one")]
     pub outputs: i64,
     /// The function after each hidden layer.
     pub activation: Activation,
     /// Batch normalisation between a hidden layer and its activation.
     pub batch_norm: bool,
+    /// Upper bound of the spectral norm of every layer but the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spectral_norm: Option<f64>,
+}
+
+fn one() -> i64 {
+    1
 }
 
 impl Default for MlpConfig {
     fn default() -> Self {
-        Self { inputs: 1, hidden: vec![100; 3], outputs: 1, activation: Activation::Relu, batch_norm: false }
+        let (hidden, activation) = (vec![100; 3], Activation::Relu);
+        Self { inputs: 1, hidden, outputs: 1, activation, batch_norm: false, spectral_norm: None }
     }
 }
 
@@ -67,45 +76,66 @@ impl MlpConfig {
         Self { activation: Activation::Tanh, batch_norm: true, ..Self::default() }
     }
 
-    /// Builds the network under `path`.
+    /// The plain network, without numbers yet.
     ///
     /// # Errors
-    /// When a width is not positive, a setting is out of range, or the plan names a layer there is not.
-    pub fn init(&self, path: &Path, plan: &LayerPlan, key: Key) -> Result<Mlp> {
-        if let Some(width) = self.widths().iter().find(|width| **width < 1) {
+    /// When a width is not positive.
+    pub fn network(&self) -> Result<Mlp> {
+        let widths = self.widths();
+        if let Some(width) = widths.iter().find(|width| **width < 1) {
             return Err(Error::setting("inputs, hidden, outputs", width, "every width must be at least 1"));
         }
-        plan.check(&self.geometry())?;
-        let parts = Parts::new(path, plan, key);
-        let layers = self.pairs().map(|(name, inputs, outputs)| parts.linear(&name, inputs, outputs));
-        let norms = self.hidden.iter().enumerate().map(|(i, width)| parts.batch_norm(&format!("bn{}", i + 1), *width));
+        let layers = widths.windows(2).zip(1..).map(|(pair, i)| Linear::new(format!("fc{i}"), pair[0], pair[1], true));
+        let normed = if self.batch_norm { &self.hidden[..] } else { &[] };
+        let norms = normed.iter().zip(1..).map(|(width, i)| BatchNorm::new(format!("bn{i}"), *width));
         Ok(Mlp {
-            layers: layers.collect::<Result<_>>()?,
-            norms: if self.batch_norm { norms.collect() } else { Vec::new() },
+            layers: layers.collect::<fidgp::Result<_>>()?,
+            norms: norms.collect::<fidgp::Result<_>>()?,
             activation: self.activation,
         })
     }
 
-    /// Its layers.
-    pub fn geometry(&self) -> Vec<LayerGeometry> {
-        let mut layers = Vec::new();
-        for (i, (name, inputs, outputs)) in self.pairs().enumerate() {
-            layers.push(LayerGeometry::linear(name, inputs, outputs));
-            if self.batch_norm && i < self.hidden.len() {
-                layers.push(LayerGeometry::batch_norm(format!("bn{}", i + 1), outputs, [1, 1]));
-            }
-        }
-        layers
+    /// The network by a plan, its numbers under `path`.
+    ///
+    /// # Errors
+    /// As [`Self::network`] and [`build`].
+    pub fn init(&self, path: &Path, plan: &LayerPlan, key: Key) -> Result<Mlp> {
+        build(self.network()?, path, plan, key)
     }
 
     fn widths(&self) -> Vec<i64> {
         [&[self.inputs], &self.hidden[..], &[self.outputs]].concat()
     }
+}
 
-    /// Name, inputs and outputs of each layer.
-    fn pairs(&self) -> impl Iterator<Item = (String, i64, i64)> {
-        let widths = self.widths();
-        (1..widths.len()).map(move |i| (format!("fc{i}"), widths[i - 1], widths[i]))
+impl Architecture for MlpConfig {
+    fn takes(&self) -> Takes {
+        Takes::Table
+    }
+
+    fn fit(&mut self, input: &[i64], outputs: i64) -> Result<()> {
+        (self.inputs, self.outputs) = (input.iter().product(), outputs);
+        Ok(())
+    }
+
+    fn network(&self) -> Result<Box<dyn Network>> {
+        Ok(Box::new(self.network()?))
+    }
+
+    fn name(&self) -> String {
+        "mlp".to_owned()
+    }
+
+    fn has_batch_norm(&self) -> bool {
+        self.batch_norm
+    }
+
+    fn spectral_norm(&self) -> Option<f64> {
+        self.spectral_norm
+    }
+
+    fn unbind(&mut self) {
+        self.spectral_norm = None;
     }
 }
 
@@ -117,8 +147,10 @@ pub struct Mlp {
     activation: Activation,
 }
 
+fidgp::layers!(Mlp: layers, norms);
+
 impl Network for Mlp {
-    /// Taps: every layer by name, and `features`, the last hidden activation.
+    /// Taps: every layer by name.
     ///
     /// # Shapes
     /// `[N, inputs]` → `[N, outputs]`
@@ -128,23 +160,22 @@ impl Network for Mlp {
         for (i, layer) in hidden.iter().enumerate() {
             h = layer.forward(&h, pass)?;
             if let Some(norm) = self.norms.get(i) {
-                h = norm.forward(&h, pass);
+                h = norm.forward(&h, pass)?;
             }
             h = self.activation.forward(&h);
         }
-        pass.tap("features", &h);
         last.forward(&h, pass)
     }
 
-    fn slots(&self) -> Vec<&Slot> {
-        self.layers.iter().map(|layer| &layer.slot).collect()
+    fn takes_empty_batches(&self) -> bool {
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fidgp::layer::{Factors, Mode, Taps};
+    use fidgp::layer::{Factors, LayerGeometry, Mode, Taps, trace};
     use fidgp::linalg::Check;
     use fidgp::weight::InducingConfig;
     use tch::nn::VarStore;
@@ -159,21 +190,22 @@ mod tests {
         let net = config.init(&(store.root() / "net"), &plan, Key::new(1)).unwrap();
         let factors = Factors::of(&net.inducing(), Check::Now).unwrap();
         let pass = Pass::draw(&net.inducing(), &factors, Mode::Train, Key::new(2)).unwrap();
-        let mut pass = pass.with_taps(Taps::on(&["features", "net.fc1"]));
+        let mut pass = pass.with_taps(Taps::on(&["net.fc1", "net.fc3"]));
         let x = Key::new(3).normal(&[6, 3], Kind::Float, Device::Cpu);
         assert_eq!(net.forward(&x, &mut pass).unwrap().size(), [6, 2]);
-        assert_eq!(pass.taps.feature("features").unwrap().size(), [6, 5]);
+        assert_eq!(pass.taps.input(net.head().unwrap()).unwrap().size(), [6, 5]);
         assert_eq!(pass.taps.feature("net.fc1").unwrap().size(), [6, 7]);
         assert_eq!(net.inducing().len(), 3);
     }
 
     #[test]
-    fn the_geometry_counts_what_the_store_holds() {
+    fn a_trace_counts_what_the_store_holds() {
         let store = VarStore::new(Device::Cpu);
         let config = MlpConfig::paper_regression();
         config.init(&store.root(), &LayerPlan::dense(), Key::new(1)).unwrap();
         let held: usize = store.trainable_variables().iter().map(Tensor::numel).sum();
-        let counted: i64 = config.geometry().iter().map(LayerGeometry::dense_parameters).sum();
+        let layers = trace(&config.network().unwrap(), &[1]).unwrap();
+        let counted: i64 = layers.iter().map(LayerGeometry::dense_parameters).sum();
         assert_eq!(counted, held as i64);
     }
 

@@ -1,53 +1,137 @@
-//! Any network of this crate, as a run's config names it.
+//! What a config says of its network: one line for every kind there is.
+
+use std::fmt::Debug;
 
 use fidgp::Key;
 use fidgp::layer::Network;
-use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 
-use crate::{FcnConfig, HrnetConfig, LayerGeometry, LayerPlan, MlpConfig, ResnetCifarConfig, ResnetConfig, Result};
+use crate::{Error, FcnConfig, HrnetConfig, LayerPlan, MlpConfig, ResnetCifarConfig, ResnetConfig, Result, build};
 
-/// A network and its sizes: `{ kind = "resnet", depth = 18, stem = "cifar", classes = 100 }`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum NetworkConfig {
-    /// A multilayer perceptron.
-    Mlp(MlpConfig),
-    /// ResNet-18/34/50.
-    Resnet(ResnetConfig),
-    /// ResNet-20/56 for CIFAR.
-    ResnetCifar(ResnetCifarConfig),
-    /// A fully convolutional network on a dilated ResNet, for segmentation.
-    Fcn(FcnConfig),
-    /// HRNetV2, for segmentation.
-    Hrnet(HrnetConfig),
+/// What a network takes, and what it says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Rows of a table, for each so many numbers.
+    Table,
+    /// Images, for each so many numbers.
+    Images,
+    /// Pictures, for every pixel so many numbers.
+    Pixels,
+    /// Rows or images, which of them the network does not know before it is given one.
+    TableOrImages,
 }
 
-impl NetworkConfig {
-    /// Builds the network under `path` by the plan.
+/// A kind of network, as a config describes it: `{ kind = "resnet", depth = 18, stem = "cifar" }`. Of a new kind this and its
+/// [`Network`] stand in one file; a line in [`networks!`](crate::networks) registers it.
+pub trait Architecture: Debug {
+    /// What it takes.
+    fn takes(&self) -> Takes;
+
+    /// Takes over what follows from the data: the shape of an input, without the batch, and the outputs they need.
     ///
     /// # Errors
-    /// When a size or setting is out of range, or the plan names a layer there is not.
-    pub fn init(&self, path: &Path, plan: &LayerPlan, key: Key) -> Result<Box<dyn Network>> {
-        Ok(match self {
-            Self::Mlp(config) => Box::new(config.init(path, plan, key)?),
-            Self::Resnet(config) => Box::new(config.init(path, plan, key)?),
-            Self::ResnetCifar(config) => Box::new(config.init(path, plan, key)?),
-            Self::Fcn(config) => Box::new(config.init(path, plan, key)?),
-            Self::Hrnet(config) => Box::new(config.init(path, plan, key)?),
-        })
+    /// When the network does not take such inputs.
+    fn fit(&mut self, input: &[i64], outputs: i64) -> Result<()>;
+
+    /// The plain network of these sizes, without numbers yet.
+    ///
+    /// # Errors
+    /// When a size is out of range.
+    fn network(&self) -> Result<Box<dyn Network>>;
+
+    /// The network in a word: `resnet-18`.
+    fn name(&self) -> String;
+
+    /// The network by a plan, its numbers under `path`.
+    ///
+    /// # Errors
+    /// As [`Self::network`] and [`build`].
+    fn init(&self, path: &Path, plan: &LayerPlan, key: Key) -> Result<Box<dyn Network>> {
+        build(self.network()?, path, plan, key)
     }
 
-    /// Its layers, for images of the given height and width (of no meaning for vectors).
-    pub fn geometry(&self, input: [i64; 2]) -> Vec<LayerGeometry> {
-        match self {
-            Self::Mlp(config) => config.geometry(),
-            Self::Resnet(config) => config.geometry(input),
-            Self::ResnetCifar(config) => config.geometry(input),
-            Self::Fcn(config) => config.geometry(input),
-            Self::Hrnet(config) => config.geometry(input),
-        }
+    /// Checks what needs no data.
+    ///
+    /// # Errors
+    /// Names the setting that does not fit.
+    fn check(&self) -> Result<()> {
+        Ok(())
     }
+
+    /// Outputs that the head stores, for data of so many classes.
+    fn outputs(&self, classes: i64) -> i64 {
+        classes
+    }
+
+    /// Whether it has batch normalisation.
+    fn has_batch_norm(&self) -> bool {
+        true
+    }
+
+    /// Whether its backbone is a classifier, from whose weights it can start.
+    fn has_backbone(&self) -> bool {
+        false
+    }
+
+    /// Upper bound of the spectral norm of every layer but the last.
+    fn spectral_norm(&self) -> Option<f64> {
+        None
+    }
+
+    /// Takes the bound away.
+    fn unbind(&mut self) {}
+}
+
+/// Registers kinds of networks: an enum with one line for each, whose `kind` in a config is its name in kebab-case.
+#[macro_export]
+macro_rules! networks {
+    ($(#[$about:meta])* $visibility:vis enum $name:ident { $($(#[$what:meta])* $kind:ident($config:ty)),* $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(rename_all = "kebab-case", tag = "kind")]
+        $visibility enum $name {
+            $($(#[$what])* $kind($config)),*
+        }
+
+        impl ::std::ops::Deref for $name {
+            type Target = dyn $crate::Architecture;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$kind(config) => config),*
+                }
+            }
+        }
+
+        impl ::std::ops::DerefMut for $name {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                match self {
+                    $(Self::$kind(config) => config),*
+                }
+            }
+        }
+    };
+}
+
+networks! {
+    /// The networks a config can name.
+    pub enum NetworkConfig {
+        /// Linear–BatchNorm–activation blocks and a linear head.
+        Mlp(MlpConfig),
+        /// ResNet-18, 34 or 50 under torchvision's names.
+        Resnet(ResnetConfig),
+        /// ResNet-20, 32, 44, 56 or 110 for 32×32 images, with option-A shortcuts.
+        ResnetCifar(ResnetCifarConfig),
+        /// A fully convolutional network on a dilated ResNet, for segmentation, under torchvision's names.
+        Fcn(FcnConfig),
+        /// HRNetV2, for segmentation, under the released names.
+        Hrnet(HrnetConfig),
+    }
+}
+
+/// Refuses a width of no channels.
+pub(crate) fn check_width(width: i64) -> Result<()> {
+    if width < 1 { Err(Error::network("width", format!("{width} must be at least 1"))) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -56,7 +140,7 @@ mod tests {
 
     #[test]
     fn configs_go_through_json_and_name_what_is_wrong() {
-        let json = r#"{"kind": "resnet", "depth": 50, "stem": "imagenet", "classes": 1000}"#;
+        let json = r#"{"kind": "resnet", "depth": 50, "stem": "imagenet"}"#;
         let config: NetworkConfig = serde_json::from_str(json).unwrap();
         let again: NetworkConfig = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
         assert_eq!(again, config);
@@ -64,5 +148,6 @@ mod tests {
         assert!(unknown.to_string().contains("wide"), "{unknown}");
         let depth = serde_json::from_str::<NetworkConfig>(r#"{"kind": "resnet", "depth": 20}"#).unwrap_err();
         assert!(depth.to_string().contains("18, 34 or 50"), "{depth}");
+        assert_eq!(config.name(), "resnet-50");
     }
 }

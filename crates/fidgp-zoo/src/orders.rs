@@ -2,13 +2,14 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use fidgp::layer::LayerGeometry;
 use fidgp::prior::Sizes;
 use fidgp::weight::{InducingConfig, Order};
 use serde::Serialize;
 
 use crate::cost_table::thousands;
 use crate::draw_cost::{factored_forward, left_factor, mean_weight};
-use crate::{Cost, LayerCost, LayerGeometry};
+use crate::{Cost, LayerCost};
 
 /// Multiply-accumulates of one order. What both orders share (q(U), the flow, factors, Matheron's ū) is not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

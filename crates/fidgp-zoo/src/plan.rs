@@ -1,25 +1,22 @@
 //! Which layers are Bayesian, and how: decided before a network is built.
 
-use fidgp::layer::SlotConfig;
+use std::sync::Arc;
+
+use fidgp::layer::{LayerGeometry, LayerKind, SlotConfig};
 use fidgp::weight::InducingConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::slot::BaselineSlot;
 use crate::nearest::nearest;
-use crate::{Error, LayerGeometry, Result};
+use crate::{Error, Result};
 
 /// The four layers of the paper's ResNet-18.
 pub const PAPER_FOUR: [&str; 4] = ["layer2.1.conv1", "layer2.1.conv2", "layer4.1.conv1", "layer4.1.conv2"];
 
-/// Kinds of layers that have a weight matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LayerKind {
-    /// A convolution.
-    Conv,
-    /// A fully connected layer.
-    Linear,
-}
+/// In a rule: the first layer of the network.
+pub const FIRST: &str = "<first>";
+/// In a rule: the last layer of the network.
+pub const HEAD: &str = "<head>";
 
 /// What a rule does to the layers it matches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,12 +125,37 @@ impl LayerPlan {
         })
     }
 
+    /// The plan for a traced network: its first and last layer by their names.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLayer`] when it names a layer that the network does not have.
+    pub fn of_network(&self, network: &[LayerGeometry]) -> Result<Self> {
+        let layers: Vec<_> = network.iter().filter_map(|layer| Some((layer.name.as_str(), layer.kind()?))).collect();
+        let head = network.iter().find(|layer| layer.is_head).map(|layer| layer.name.as_str());
+        let plan = self.for_layers(&layers, head);
+        plan.check(&layers)?;
+        Ok(plan)
+    }
+
+    /// The plan with the names of a network's first and last layer in place of [`FIRST`] and [`HEAD`].
+    pub(crate) fn for_layers(&self, layers: &[(&str, LayerKind)], head: Option<&str>) -> Self {
+        let first = layers.first().map(|(name, _)| *name);
+        let named = |rule: &Rule| {
+            let name = match rule.layers.as_str() {
+                FIRST => first,
+                HEAD => head,
+                other => Some(other),
+            };
+            Rule { layers: name.unwrap_or(&rule.layers).to_owned(), ..rule.clone() }
+        };
+        Self { rules: self.rules.iter().map(named).collect() }
+    }
+
     /// Refuses a plan that names a layer the network does not have.
     ///
     /// # Errors
     /// [`Error::NoSuchLayer`] with the names there are, and the nearest of them.
-    pub fn check(&self, network: &[LayerGeometry]) -> Result<()> {
-        let layers: Vec<_> = network.iter().filter_map(|layer| Some((layer.name.as_str(), layer.kind()?))).collect();
+    pub(crate) fn check(&self, layers: &[(&str, LayerKind)]) -> Result<()> {
         let idle = |rule: &&Rule| rule.layers != "*" && !layers.iter().any(|(name, kind)| rule.matches(name, *kind));
         let Some(rule) = self.rules.iter().find(idle) else { return Ok(()) };
         Err(Error::NoSuchLayer {
@@ -153,6 +175,7 @@ impl Rule {
     fn apply(&self, slot: SlotConfig) -> SlotConfig {
         match (&self.slot, slot) {
             (RuleSlot::Inducing(config), _) => SlotConfig::Inducing(config.clone()),
+            (RuleSlot::Baseline(baseline), _) => SlotConfig::Custom(Arc::new(*baseline)),
             (RuleSlot::Size([rows, cols]), SlotConfig::Inducing(config)) => {
                 SlotConfig::Inducing(Box::new(InducingConfig {
                     inducing_rows: (*rows).into(),
@@ -160,7 +183,8 @@ impl Rule {
                     ..*config
                 }))
             }
-            (RuleSlot::Dense | RuleSlot::Baseline(_), _) | (RuleSlot::Size(_), SlotConfig::Dense) => SlotConfig::Dense,
+            (RuleSlot::Size(_), other) => other,
+            (RuleSlot::Dense, _) => SlotConfig::Dense,
         }
     }
 }
@@ -180,7 +204,7 @@ mod tests {
 
     fn size(plan: &LayerPlan, path: &str, kind: LayerKind) -> Option<(i64, i64)> {
         match plan.slot_for(path, kind) {
-            SlotConfig::Dense => None,
+            SlotConfig::Dense | SlotConfig::Custom(_) => None,
             SlotConfig::Inducing(config) => {
                 let sizes = config.sizes(1000, 1000);
                 Some((sizes.rows, sizes.cols))
@@ -233,8 +257,9 @@ mod tests {
 
     #[test]
     fn a_pattern_without_a_layer_is_refused_with_the_names_and_a_suggestion() {
-        let layers = MlpConfig { inputs: 2, hidden: vec![3], outputs: 1, ..MlpConfig::default() }.geometry();
-        let error = LayerPlan::only(&["fc4"], &InducingConfig::default()).check(&layers).unwrap_err().to_string();
+        let mlp = MlpConfig { inputs: 2, hidden: vec![3], outputs: 1, ..MlpConfig::default() };
+        let plan = LayerPlan::only(&["fc4"], &InducingConfig::default());
+        let error = crate::bayesianise(&mut mlp.network().unwrap(), &plan).unwrap_err().to_string();
         assert_eq!(error, "no layer matches `fc4` (did you mean `fc1`?). The network has: fc1, fc2");
     }
 }

@@ -1,10 +1,9 @@
 //! The residual blocks of ResNet-18/34 (basic) and ResNet-50 (bottleneck), under torchvision's names.
 
-use fidgp::layer::{BatchNorm, Conv2d, Conv2dConfig, Pass, Slot};
+use fidgp::layer::{BatchNorm, Conv2d, Conv2dConfig, Pass};
 use tch::Tensor;
 
-use crate::parts::Parts;
-use crate::{LayerGeometry, Result};
+use crate::Result;
 
 /// Sizes of one block.
 #[derive(Clone, Copy, Debug)]
@@ -45,45 +44,20 @@ impl BlockConfig {
         changes.then(|| Conv2dConfig::same(self.inputs, self.outputs(), 1).stride(self.stride))
     }
 
-    /// Builds the block.
-    pub(crate) fn init(&self, parts: &Parts) -> Result<Block> {
-        let normed = |conv: &str, norm: &str, config: Conv2dConfig| -> Result<NormedConv> {
-            Ok((parts.conv(conv, config)?, parts.batch_norm(norm, config.out_channels)))
-        };
-        let branch = self
-            .branch()
-            .into_iter()
-            .zip(1..)
-            .map(|(config, i)| normed(&format!("conv{i}"), &format!("bn{i}"), config));
-        let shortcut = self.shortcut().map(|config| normed("downsample.0", "downsample.1", config));
+    /// The block of this name, without numbers yet.
+    pub(crate) fn block(&self, name: &str) -> Result<Block> {
+        let branch = self.branch().into_iter().zip(1..);
+        let branch = branch.map(|(config, i)| normed(format!("{name}.conv{i}"), format!("{name}.bn{i}"), config));
+        let shortcut = self
+            .shortcut()
+            .map(|config| normed(format!("{name}.downsample.0"), format!("{name}.downsample.1"), config));
         Ok(Block { branch: branch.collect::<Result<_>>()?, shortcut: shortcut.transpose()? })
-    }
-
-    /// Its layers, for an input of the given height and width.
-    pub(crate) fn geometry(&self, name: &str, input: [i64; 2]) -> Vec<LayerGeometry> {
-        let mut layers = Vec::new();
-        let mut size = input;
-        for (config, i) in self.branch().into_iter().zip(1..) {
-            push_normed(&mut layers, (format!("{name}.conv{i}"), format!("{name}.bn{i}")), config, size);
-            size = layers[layers.len() - 1].output;
-        }
-        if let Some(config) = self.shortcut() {
-            push_normed(&mut layers, (format!("{name}.downsample.0"), format!("{name}.downsample.1")), config, input);
-        }
-        layers
     }
 }
 
-/// Adds a convolution and its normalisation.
-pub(crate) fn push_normed(
-    layers: &mut Vec<LayerGeometry>,
-    (conv, norm): (String, String),
-    config: Conv2dConfig,
-    input: [i64; 2],
-) {
-    let conv = LayerGeometry::conv(conv, config, input);
-    let norm = LayerGeometry::batch_norm(norm, config.out_channels, conv.output);
-    layers.extend([conv, norm]);
+/// A convolution and its normalisation, of these names.
+pub(crate) fn normed(conv: String, norm: String, config: Conv2dConfig) -> Result<NormedConv> {
+    Ok((Conv2d::new(conv, config)?, BatchNorm::new(norm, config.out_channels)?))
 }
 
 /// A convolution and its normalisation.
@@ -92,7 +66,7 @@ pub(crate) type NormedConv = (Conv2d, BatchNorm);
 /// `norm(conv(x))`
 pub(crate) fn forward_normed((conv, norm): &NormedConv, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
     let y = conv.forward(x, pass)?;
-    Ok(norm.forward(&y, pass))
+    norm.forward(&y, pass)
 }
 
 /// A residual block: `relu(branch(x) + shortcut(x))`.
@@ -101,6 +75,8 @@ pub(crate) struct Block {
     branch: Vec<NormedConv>,
     shortcut: Option<NormedConv>,
 }
+
+fidgp::layers!(Block: branch, shortcut);
 
 impl Block {
     /// # Shapes
@@ -117,9 +93,5 @@ impl Block {
             None => x.shallow_clone(),
         };
         Ok(h.g_add_(&shortcut).relu_())
-    }
-
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.branch.iter().chain(&self.shortcut).map(|(conv, _)| &conv.slot)
     }
 }

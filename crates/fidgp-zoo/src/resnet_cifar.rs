@@ -4,30 +4,34 @@
 //! have no parameters. Layer names are those of the weights in common use: `conv1`, `layer1.0.conv1`, …, `linear`.
 
 use fidgp::Key;
-use fidgp::layer::{Conv2dConfig, Linear, Network, Pass, Slot};
+use fidgp::layer::{Conv2dConfig, Linear, Network, Pass};
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 use tch::nn::Path;
 
-use crate::parts::Parts;
-use crate::resnet_block::{NormedConv, forward_normed, push_normed};
-use crate::{Error, LayerGeometry, LayerPlan, Result};
+use crate::resnet_block::{NormedConv, forward_normed, normed};
+use crate::{Architecture, Error, LayerPlan, Result, Takes, build};
 
 /// Sizes of a [`ResnetCifar`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ResnetCifarConfig {
     /// Number of layers, 6n + 2: 20, 32, 44, 56, 110.
     pub depth: i64,
-    /// Classes.
+    /// Classes: the data's.
+    #[serde(skip, default = "ResnetCifarConfig::usual_classes")]
     pub classes: i64,
     /// Channels of the first stage, 16 in the paper.
+    #[serde(skip, default = "ResnetCifarConfig::usual_width")]
     pub width: i64,
+    /// Upper bound of the spectral norm of every layer but the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spectral_norm: Option<f64>,
 }
 
 impl Default for ResnetCifarConfig {
     fn default() -> Self {
-        Self { depth: 20, classes: 10, width: 16 }
+        Self { depth: 20, classes: 10, width: 16, spectral_norm: None }
     }
 }
 
@@ -35,40 +39,39 @@ impl Default for ResnetCifarConfig {
 type BlockPlan = (String, [Conv2dConfig; 2]);
 
 impl ResnetCifarConfig {
-    /// Builds the network under `path`.
+    fn usual_classes() -> i64 {
+        Self::default().classes
+    }
+
+    fn usual_width() -> i64 {
+        Self::default().width
+    }
+
+    /// The plain network, without numbers yet.
     ///
     /// # Errors
-    /// When the depth is not 6n + 2, a size is not positive, or the plan names a layer there is not.
-    pub fn init(&self, path: &Path, plan: &LayerPlan, key: Key) -> Result<ResnetCifar> {
-        self.check()?;
-        plan.check(&self.geometry([32, 32]))?;
-        let parts = Parts::new(path, plan, key);
-        let normed = |parts: &Parts, i: usize, config: Conv2dConfig| -> Result<NormedConv> {
-            Ok((parts.conv(&format!("conv{i}"), config)?, parts.batch_norm(&format!("bn{i}"), config.out_channels)))
-        };
+    /// When the depth is not 6n + 2 or a size is not positive.
+    pub fn network(&self) -> Result<ResnetCifar> {
+        self.check_sizes()?;
         let blocks = self.blocks().map(|(name, [first, second])| {
-            let parts = parts.sub(&name);
-            Ok(OptionABlock { first: normed(&parts, 1, first)?, second: normed(&parts, 2, second)? })
+            Ok(OptionABlock {
+                first: normed(format!("{name}.conv1"), format!("{name}.bn1"), first)?,
+                second: normed(format!("{name}.conv2"), format!("{name}.bn2"), second)?,
+            })
         });
         Ok(ResnetCifar {
-            stem: normed(&parts, 1, self.stem())?,
+            stem: normed("conv1".to_owned(), "bn1".to_owned(), self.stem())?,
             blocks: blocks.collect::<Result<_>>()?,
-            linear: parts.linear("linear", 4 * self.width, self.classes)?,
+            linear: Linear::new("linear", 4 * self.width, self.classes, true)?,
         })
     }
 
-    /// Its layers, for images of the given height and width.
-    pub fn geometry(&self, input: [i64; 2]) -> Vec<LayerGeometry> {
-        let mut layers = Vec::new();
-        push_normed(&mut layers, ("conv1".into(), "bn1".into()), self.stem(), input);
-        for (name, convs) in self.blocks() {
-            for (config, i) in convs.into_iter().zip(1..) {
-                let size = layers[layers.len() - 1].output;
-                push_normed(&mut layers, (format!("{name}.conv{i}"), format!("{name}.bn{i}")), config, size);
-            }
-        }
-        layers.push(LayerGeometry::linear("linear", 4 * self.width, self.classes));
-        layers
+    /// The network by a plan, its numbers under `path`.
+    ///
+    /// # Errors
+    /// As [`Self::network`] and [`build`].
+    pub fn init(&self, path: &Path, plan: &LayerPlan, key: Key) -> Result<ResnetCifar> {
+        build(self.network()?, path, plan, key)
     }
 
     fn stem(&self) -> Conv2dConfig {
@@ -87,7 +90,7 @@ impl ResnetCifarConfig {
         })
     }
 
-    fn check(&self) -> Result<()> {
+    fn check_sizes(&self) -> Result<()> {
         if self.depth < 8 || (self.depth - 2) % 6 != 0 {
             return Err(Error::setting("depth", self.depth, "must be 6n + 2: 20, 32, 44, 56 or 110"));
         }
@@ -100,21 +103,50 @@ impl ResnetCifarConfig {
     }
 }
 
+impl Architecture for ResnetCifarConfig {
+    fn takes(&self) -> Takes {
+        Takes::Images
+    }
+
+    fn fit(&mut self, input: &[i64], outputs: i64) -> Result<()> {
+        if input.first() != Some(&3) {
+            let why = "= \"resnet-cifar\" takes colour images; use \"resnet\" for these";
+            return Err(Error::network("kind", why));
+        }
+        self.classes = outputs;
+        Ok(())
+    }
+
+    fn network(&self) -> Result<Box<dyn Network>> {
+        Ok(Box::new(self.network()?))
+    }
+
+    fn name(&self) -> String {
+        format!("resnet-cifar-{}", self.depth)
+    }
+
+    fn spectral_norm(&self) -> Option<f64> {
+        self.spectral_norm
+    }
+
+    fn unbind(&mut self) {
+        self.spectral_norm = None;
+    }
+}
+
 #[derive(Debug)]
 struct OptionABlock {
     first: NormedConv,
     second: NormedConv,
 }
 
+fidgp::layers!(OptionABlock: first, second);
+
 impl OptionABlock {
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
         let h = forward_normed(&self.first, x, pass)?.relu();
         let h = forward_normed(&self.second, &h, pass)?;
         Ok((h + self.shortcut(x)).relu())
-    }
-
-    fn slots(&self) -> impl Iterator<Item = &Slot> {
-        [&self.first.0.slot, &self.second.0.slot].into_iter()
     }
 
     /// x itself, or every second pixel with zero channels on both sides.
@@ -137,42 +169,23 @@ pub struct ResnetCifar {
     linear: Linear,
 }
 
+fidgp::layers!(ResnetCifar: stem, blocks, linear);
+
 impl Network for ResnetCifar {
-    /// Taps: every convolution by name, `linear`, and `features`, the pooled output of the last block.
+    /// Taps: every convolution by name, and `linear`.
     ///
     /// # Shapes
     /// `[N, 3, H, W]` → `[N, classes]`
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        (0..self.stages()).try_fold(x.shallow_clone(), |h, index| self.stage(index, &h, pass))
-    }
-
-    /// The stem, each block, and the head.
-    fn stages(&self) -> usize {
-        self.blocks.len() + 2
-    }
-
-    fn stage(&self, index: usize, h: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        if index == 0 {
-            return Ok(forward_normed(&self.stem, h, pass)?.relu());
-        }
-        if let Some(block) = self.blocks.get(index - 1) {
-            return block.forward(h, pass);
-        }
+        let h = pass.blocks(x, 0..=self.blocks.len(), |step, h, pass| match step {
+            0 => Ok(forward_normed(&self.stem, h, pass)?.relu()),
+            _ => self.blocks[step - 1].forward(h, pass),
+        })?;
         let h = h.mean_dim([2i64, 3].as_slice(), false, h.kind());
-        pass.tap("features", &h);
         self.linear.forward(&h, pass)
     }
 
-    fn first_drawn_stage(&self) -> usize {
-        if self.stem.0.slot.is_random() {
-            return 0;
-        }
-        let drawn = |block: &OptionABlock| block.slots().any(Slot::is_random);
-        1 + self.blocks.iter().position(drawn).unwrap_or(self.blocks.len())
-    }
-
-    fn slots(&self) -> Vec<&Slot> {
-        let blocks = self.blocks.iter().flat_map(OptionABlock::slots);
-        std::iter::once(&self.stem.0.slot).chain(blocks).chain([&self.linear.slot]).collect()
+    fn takes_empty_batches(&self) -> bool {
+        true
     }
 }

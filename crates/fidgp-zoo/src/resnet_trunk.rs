@@ -1,12 +1,13 @@
 //! What the ResNets have in common: stem and residual blocks, with or without dilation, under torchvision's names.
 
-use fidgp::layer::{Conv2dConfig, Pass, Slot};
+use std::ops::Range;
+
+use fidgp::layer::{Conv2dConfig, Pass};
 use tch::Tensor;
 
-use crate::parts::Parts;
+use crate::Result;
 use crate::resnet::{Depth, Stem};
-use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, push_normed};
-use crate::{LayerGeometry, Result};
+use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, normed};
 
 /// Sizes of a trunk.
 #[derive(Clone, Copy, Debug)]
@@ -69,37 +70,14 @@ impl TrunkConfig {
         blocks
     }
 
-    /// Builds the trunk.
-    pub(crate) fn init(&self, parts: &Parts) -> Result<Trunk> {
-        let blocks = self.blocks().into_iter().map(|(name, block)| block.init(&parts.sub(&name)));
+    /// The trunk, its names behind the prefix, without numbers yet.
+    pub(crate) fn trunk(&self, prefix: &str) -> Result<Trunk> {
+        let blocks = self.blocks().into_iter().map(|(name, block)| block.block(&format!("{prefix}{name}")));
         Ok(Trunk {
-            stem: (parts.conv("conv1", self.stem_conv())?, parts.batch_norm("bn1", self.width)),
+            stem: normed(format!("{prefix}conv1"), format!("{prefix}bn1"), self.stem_conv())?,
             pool: self.stem == Stem::Imagenet,
             blocks: blocks.collect::<Result<_>>()?,
         })
-    }
-
-    /// Its layers, their names behind the prefix, and the size of the image after each stage.
-    pub(crate) fn geometry(&self, prefix: &str, input: [i64; 2]) -> (Vec<LayerGeometry>, [[i64; 2]; 4]) {
-        let mut layers = Vec::new();
-        let stem = (format!("{prefix}conv1"), format!("{prefix}bn1"));
-        push_normed(&mut layers, stem, self.stem_conv(), input);
-        let mut size = layers[0].output;
-        if self.stem == Stem::Imagenet {
-            size = size.map(|side| (side - 1) / 2 + 1);
-        }
-        let mut after = Vec::new();
-        for (name, block) in self.blocks() {
-            layers.extend(block.geometry(&format!("{prefix}{name}"), size));
-            size = size.map(|side| (side - 1) / block.stride + 1);
-            after.push(size);
-        }
-        let mut last = 0;
-        let stages = self.counts().map(|count| {
-            last += count;
-            after[last - 1]
-        });
-        (layers, stages)
     }
 }
 
@@ -111,33 +89,24 @@ pub(crate) struct Trunk {
     blocks: Vec<Block>,
 }
 
+fidgp::layers!(Trunk: stem, blocks);
+
 impl Trunk {
     /// The stem and each block.
-    pub(crate) fn stages(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.blocks.len() + 1
     }
 
-    /// One of them; none where the trunk has ended.
-    pub(crate) fn stage(&self, index: usize, h: &Tensor, pass: &mut Pass) -> Option<fidgp::Result<Tensor>> {
-        if index > 0 {
-            return self.blocks.get(index - 1).map(|block| block.forward(h, pass));
-        }
-        Some(forward_normed(&self.stem, h, pass).map(|mut h| {
-            let h = h.relu_();
-            if self.pool { h.max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false) } else { h }
-        }))
+    /// Some of them, one after the other.
+    pub(crate) fn forward(&self, steps: Range<usize>, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
+        pass.blocks(x, steps, |step, h, pass| match step {
+            0 => self.enter(h, pass),
+            _ => self.blocks[step - 1].forward(h, pass),
+        })
     }
 
-    /// The first stage that is random in evaluation; the number of stages where none is.
-    pub(crate) fn first_drawn_stage(&self) -> usize {
-        if self.stem.0.slot.is_random() {
-            return 0;
-        }
-        let drawn = |block: &Block| block.slots().any(Slot::is_random);
-        1 + self.blocks.iter().position(drawn).unwrap_or(self.blocks.len())
-    }
-
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        std::iter::once(&self.stem.0.slot).chain(self.blocks.iter().flat_map(Block::slots))
+    fn enter(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
+        let h = forward_normed(&self.stem, x, pass)?.relu_();
+        Ok(if self.pool { h.max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false) } else { h })
     }
 }

@@ -1,13 +1,14 @@
 //! A wrapped network that starts at a trained one, and the BatchNorm statistics that go with it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use fidgp::layer::{BatchNorm, CustomWeight, Factors, Mode, Network, Pass, Slot};
+use fidgp::layer::{CustomWeight, Factors, Mode, Network, Pass, Slot};
 use fidgp::linalg::Check;
 use fidgp::weight::InducingWeight;
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
 
+use crate::import::is_of;
 use crate::import_report::{ImportReport, Mismatch};
 use crate::pretrained::start_weight;
 use crate::start_report::StartReport;
@@ -31,7 +32,7 @@ pub fn start_network(
     let before: Vec<_> = store.variables().into_values().map(|variable| (variable.copy(), variable)).collect();
     let started = start_all(&bayesian, &plain, &dense);
     if started.is_ok() {
-        network.slots().into_iter().filter_map(Slot::custom).for_each(CustomWeight::started);
+        network.custom().into_iter().for_each(CustomWeight::started);
     } else {
         tch::no_grad(|| before.into_iter().for_each(|(value, mut variable)| variable.copy_(&value)));
     }
@@ -57,9 +58,9 @@ fn start_all(
 /// too.
 fn plain_variables(network: &dyn Network, store: &VarStore, dense: &HashMap<String, Tensor>) -> Vec<(String, Tensor)> {
     let is_plain = |(name, _): &(String, Tensor)| {
-        let of = |layer: &str| name.strip_prefix(layer).is_some_and(|rest| rest.starts_with('.'));
+        let of = |layer: &str| is_of(name, layer);
         network.slots().into_iter().all(|slot| match slot {
-            Slot::Dense(_) => true,
+            Slot::Planned(_) | Slot::Dense(_) => true,
             Slot::Inducing(weight) => !of(&weight.name),
             Slot::Custom(weight) => !of(weight.name()) || dense.contains_key(name),
         })
@@ -114,13 +115,16 @@ pub fn reestimate_batch_norm(
     batches: impl IntoIterator<Item = Tensor>,
 ) -> Result<u64> {
     let is_statistic = |name: &str| name.ends_with("running_mean") || name.ends_with("running_var");
-    let statistics: Vec<_> =
-        store.variables().into_iter().filter(|(name, _)| is_statistic(name)).map(|(_, t)| t).collect();
-    let before: Vec<_> = statistics.iter().map(Tensor::copy).collect();
+    let momenta: BTreeMap<_, _> =
+        network.layers().into_iter().filter_map(|layer| Some((layer.name(), layer.momentum()?))).collect();
+    let momentum = |name: &str| name.rsplit_once('.').and_then(|(layer, _)| momenta.get(layer).copied());
+    let running = store.variables().into_iter().filter(|(name, _)| is_statistic(name));
+    let statistics: Vec<_> = running.filter_map(|(name, tensor)| Some((momentum(&name)?, tensor))).collect();
+    let before: Vec<_> = statistics.iter().map(|(_, statistic)| statistic.copy()).collect();
     let averaged = tch::no_grad(|| averages(network, &statistics, batches));
     let values = averaged.as_ref().map_or(&before, |(averages, _)| averages);
     tch::no_grad(|| {
-        for (statistic, value) in statistics.iter().zip(values) {
+        for ((_, statistic), value) in statistics.iter().zip(values) {
             statistic.shallow_clone().copy_(value);
         }
     });
@@ -129,23 +133,24 @@ pub fn reestimate_batch_norm(
 
 fn averages(
     network: &dyn Network,
-    statistics: &[Tensor],
+    statistics: &[(f64, Tensor)],
     batches: impl IntoIterator<Item = Tensor>,
 ) -> Result<(Vec<Tensor>, u64)> {
     let factors = Factors::of(&network.inducing(), Check::Now)?;
-    let mut averages: Vec<_> = statistics.iter().map(|t| t.zeros_like().to_kind(Kind::Double)).collect();
+    let mut averages: Vec<_> =
+        statistics.iter().map(|(_, statistic)| statistic.zeros_like().to_kind(Kind::Double)).collect();
     let (mut count, mut rows) = (0, 0);
     for batch in batches {
-        for statistic in statistics {
+        for (_, statistic) in statistics {
             _ = statistic.shallow_clone().zero_();
         }
         _ = network.forward(&batch, &mut Pass::mean(&network.inducing(), &factors, Mode::Train)?)?;
         count += 1;
         let own_rows = batch.size().first().copied().unwrap_or(1);
         rows += own_rows;
-        for (average, statistic) in averages.iter_mut().zip(statistics) {
+        for (average, (momentum, statistic)) in averages.iter_mut().zip(statistics) {
             // From zero, one pass leaves momentum times the batch's own statistic.
-            let own = statistic.to_kind(Kind::Double) / BatchNorm::MOMENTUM;
+            let own = statistic.to_kind(Kind::Double) / *momentum;
             *average += (own - &*average) * (own_rows as f64 / rows as f64);
         }
     }

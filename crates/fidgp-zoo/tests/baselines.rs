@@ -12,7 +12,7 @@ use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::SngpConfig;
 use fidgp_zoo::{
     Counting, LayerGeometry, LayerPlan, MlpConfig, NetworkConfig, Operation, ResnetConfig, RuleSlot, cost,
-    start_network,
+    start_network, trace,
 };
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -253,11 +253,12 @@ fn a_spectral_bound_holds_and_a_loose_one_changes_nothing() {
 
 #[test]
 fn the_cost_counts_what_the_store_holds() {
-    for (config, _) in networks() {
+    for (config, shape) in networks() {
         for slot in SLOTS {
             let plan = plan(slot);
             let built = build(&config, &plan);
-            let counted = cost(&config.geometry([16, 16]), &plan, Counting::Ours).unwrap();
+            let counted =
+                cost(&trace(&config.network().unwrap(), &shape[1..]).unwrap(), &plan, Counting::Ours).unwrap();
             let trained: usize = built.store.trainable_variables().iter().map(Tensor::numel).sum();
             let stored: usize = built.store.variables().values().map(Tensor::numel).sum();
             assert_eq!(counted.parameters, trained as i64, "{slot:?}");
@@ -291,7 +292,7 @@ fn an_sngp_head_is_sure_where_it_has_seen_data() {
     let head = BaselineSlot::Sngp(SngpConfig { features: 64, ..SngpConfig::default() });
     let plan = LayerPlan::dense().rule("fc2", None, RuleSlot::Baseline(head));
     let built = build(&config, &plan);
-    let counted = cost(&config.geometry([1, 1]), &plan, Counting::Ours).unwrap();
+    let counted = cost(&trace(&config.network().unwrap(), &[2]).unwrap(), &plan, Counting::Ours).unwrap();
     let stored: usize = built.store.variables().values().map(Tensor::numel).sum();
     assert_eq!(counted.parameters + counted.state, stored as i64);
     let (near, far) = (input(&[50, 2]) * 0.1, input(&[50, 2]) * 30.0);
@@ -347,7 +348,7 @@ fn settings_out_of_range_are_refused() {
 #[test]
 fn the_batch_ensemble_of_the_paper_cannot_be_counted_from_four_members() {
     let config = NetworkConfig::Resnet(ResnetConfig::default());
-    let geometry = config.geometry([32, 32]);
+    let geometry = trace(&config.network().unwrap(), &[3, 32, 32]).unwrap();
     let four = BatchEnsembleConfig { members: 4, init_sd: 0.5 };
     let ours = cost(&geometry, &plan(BaselineSlot::BatchEnsemble(four)), Counting::Ours).unwrap().parameters;
     assert_eq!(ours, 11_257_452);

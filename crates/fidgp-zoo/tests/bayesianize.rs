@@ -3,7 +3,7 @@
 use fidgp::layer::SlotConfig;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
-use fidgp_zoo::{LayerKind, LayerPlan, ResnetConfig, mean_field_from_bayesianize};
+use fidgp_zoo::{LayerKind, LayerPlan, ResnetConfig, bayesianise, mean_field_from_bayesianize};
 
 const COMMON: &str = r#""whitened_u": true, "q_inducing": "diagonal", "learn_lamda": true, "init_lamda": 0.001,
     "max_lamda": 0.03, "max_sd_u": 0.1, "cache_cholesky": true, "prior_sd": 0.5, "sqrt_width_scaling": true"#;
@@ -15,7 +15,7 @@ fn with(inference: &str) -> String {
 fn config(plan: &LayerPlan, path: &str, kind: LayerKind) -> Option<InducingConfig> {
     match plan.slot_for(path, kind) {
         SlotConfig::Inducing(config) => Some(*config),
-        SlotConfig::Dense => None,
+        SlotConfig::Dense | SlotConfig::Custom(_) => None,
     }
 }
 
@@ -38,7 +38,7 @@ fn settings_by_class_and_by_name() {
     assert_eq!((fc.inducing_rows, fc.prior_sd), (10.into(), 2.0));
     let named = config(&plan, "layer4.1.conv2", LayerKind::Conv).unwrap();
     assert_eq!((named.inducing_rows, named.inducing_cols), (32.into(), 16.into()));
-    plan.check(&ResnetConfig::cifar(10).geometry([32, 32])).unwrap();
+    bayesianise(&mut ResnetConfig::cifar(10).network().unwrap(), &plan).unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use fidgp::flow::FlowConfig;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::{InducingConfig, Order};
 use fidgp_zoo::plan::PAPER_FOUR;
-use fidgp_zoo::{Cost, Counting, Depth, LayerKind, LayerPlan, ResnetConfig, cost};
+use fidgp_zoo::{Cost, Counting, Depth, LayerKind, LayerPlan, ResnetConfig, cost, trace};
 use tch::nn::VarStore;
 use tch::{Device, Tensor};
 
@@ -24,11 +24,12 @@ fn four(conditional: Conditional) -> LayerPlan {
 }
 
 fn cifar(classes: i64, plan: &LayerPlan) -> Cost {
-    cost(&ResnetConfig::cifar(classes).geometry([32, 32]), plan, Counting::Compat).unwrap()
+    cost(&trace(&ResnetConfig::cifar(classes).network().unwrap(), &[3, 32, 32]).unwrap(), plan, Counting::Compat)
+        .unwrap()
 }
 
 fn imagenet(plan: &LayerPlan) -> Cost {
-    cost(&ResnetConfig::imagenet().geometry([224, 224]), plan, Counting::Compat).unwrap()
+    cost(&trace(&ResnetConfig::imagenet().network().unwrap(), &[3, 224, 224]).unwrap(), plan, Counting::Compat).unwrap()
 }
 
 #[test]
@@ -40,7 +41,8 @@ fn deterministic_parameters_and_macs() {
     assert_eq!(cifar(100, &dense).macs, 555_468_800);
     assert_eq!(cifar(10, &dense).macs, 555_422_720);
     assert_eq!(imagenet(&dense).macs, 1_814_073_344);
-    let resnet50 = ResnetConfig { depth: Depth::D50, ..ResnetConfig::imagenet() }.geometry([224, 224]);
+    let resnet50 = ResnetConfig { depth: Depth::D50, ..ResnetConfig::imagenet() };
+    let resnet50 = trace(&resnet50.network().unwrap(), &[3, 224, 224]).unwrap();
     assert_eq!(cost(&resnet50, &dense, Counting::Ours).unwrap().macs, 4_089_184_256);
     assert_eq!(cifar(100, &dense).flops_paper, 2 * 555_468_800);
 }
@@ -95,7 +97,7 @@ fn our_counts_are_what_the_store_holds() {
         let config = ResnetConfig { width: 4, classes: 5, ..ResnetConfig::default() };
         let store = VarStore::new(Device::Cpu);
         config.init(&store.root(), &plan, Key::new(0)).unwrap();
-        let counted = cost(&config.geometry([32, 32]), &plan, Counting::Ours).unwrap();
+        let counted = cost(&trace(&config.network().unwrap(), &[3, 32, 32]).unwrap(), &plan, Counting::Ours).unwrap();
         let trained: usize = store.trainable_variables().iter().map(Tensor::numel).sum();
         let stored: usize = store.variables().values().map(Tensor::numel).sum();
         assert_eq!((counted.parameters, counted.bytes_f32), (trained as i64, 4 * stored as i64), "{plan:?}");
@@ -118,7 +120,9 @@ fn explained_orders_are_those_that_are_counted() {
     let plans = [LayerPlan::all(config), four(Conditional::Matheron), four(Conditional::Reparam)];
     let mut seen = Vec::new();
     for plan in plans {
-        let counted = cost(&ResnetConfig::cifar(100).geometry([32, 32]), &plan, Counting::Ours).unwrap();
+        let counted =
+            cost(&trace(&ResnetConfig::cifar(100).network().unwrap(), &[3, 32, 32]).unwrap(), &plan, Counting::Ours)
+                .unwrap();
         for layer in counted.layers.iter().filter(|layer| layer.draw.is_some()) {
             let orders = layer.orders.unwrap();
             let work = orders.taken();

@@ -10,7 +10,7 @@ use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::{self, SngpConfig};
 use fidgp_zoo::baseline::svgp::{Rbf, WhitenedSvgp};
 use fidgp_zoo::baseline::svgp_head::{SvgpConfig, SvgpHead};
-use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, RuleSlot, cost};
+use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, RuleSlot, cost, trace};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -31,7 +31,7 @@ fn build(store: &VarStore, hidden: Vec<i64>, outputs: i64, slot: BaselineSlot) -
     let head = format!("fc{}", hidden.len() + 1);
     let config = NetworkConfig::Mlp(MlpConfig { inputs: 3, hidden, outputs, ..MlpConfig::default() });
     let plan = LayerPlan::dense().rule(&head, None, RuleSlot::Baseline(slot));
-    let counted = cost(&config.geometry([1, 1]), &plan, Counting::Ours).unwrap();
+    let counted = cost(&trace(&config.network().unwrap(), &[3]).unwrap(), &plan, Counting::Ours).unwrap();
     let stored: usize = store.variables().values().map(Tensor::numel).sum();
     assert_eq!(stored, 0);
     let network = config.init(&store.root(), &plan, Key::new(3)).unwrap();

@@ -141,10 +141,11 @@ fn a_classifier_becomes_a_backbone() {
     let config = ResnetConfig { width: 4, classes: 7, ..ResnetConfig::imagenet() };
     config.init(&classifier.root(), &LayerPlan::dense(), Key::new(3)).unwrap();
     let segmenter = VarStore::new(Device::Cpu);
-    let config = FcnConfig { depth: config.depth, width: 4, outputs: 3, aux_outputs: 3, channels: 3 };
+    let config = FcnConfig { depth: config.depth, width: 4, outputs: Some(3), aux_outputs: Some(3), channels: 3 };
     config.init(&segmenter.root(), &LayerPlan::dense(), Key::new(4)).unwrap();
     let tensors = || classifier.variables().into_iter().map(|(name, tensor)| (format!("module.{name}"), tensor));
-    let report = import_tensors(&segmenter, tensors().collect(), ImportMode::Backbone).unwrap();
+    let report =
+        import_tensors(&segmenter, tensors().collect(), ImportMode::Backbone { head: "classifier.4" }).unwrap();
     let mut unexpected = report.unexpected.clone();
     unexpected.sort();
     assert_eq!(unexpected, ["module.fc.bias", "module.fc.weight"]);
@@ -155,7 +156,7 @@ fn a_classifier_becomes_a_backbone() {
     assert!(report.missing.iter().all(|name| name.contains("classifier.")), "{:?}", report.missing);
     // one tensor of the backbone is missing: nothing is taken
     let cut: Vec<_> = tensors().filter(|(name, _)| name != "module.layer2.0.conv1.weight").collect();
-    let error = import_tensors(&segmenter, cut, ImportMode::Backbone).unwrap_err().to_string();
+    let error = import_tensors(&segmenter, cut, ImportMode::Backbone { head: "classifier.4" }).unwrap_err().to_string();
     assert!(error.contains("backbone.layer2.0.conv1.weight"), "{error}");
 }
 

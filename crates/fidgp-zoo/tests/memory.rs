@@ -42,14 +42,24 @@ fn classification() {
     };
     with(2);
     let (few, many) = (with(2), with(26));
-    let weights: i64 = config.geometry([32, 32]).iter().map(fidgp_zoo::LayerGeometry::dense_parameters).sum();
+    let weights: i64 = fidgp_zoo::trace(&config.network().unwrap(), &[3, 32, 32])
+        .unwrap()
+        .iter()
+        .map(fidgp_zoo::LayerGeometry::dense_parameters)
+        .sum();
     let kept = 24 * 4 * weights as u64;
     assert!(many < few + kept / 8, "{few} bytes with 2 draws, {many} with 26; weights kept would be {kept} more");
 }
 
 fn segmentation() {
     let store = VarStore::new(Device::Cpu);
-    let config = FcnConfig { depth: Depth::D18, width: 4, outputs: CLASSES, ..FcnConfig::default() };
+    let config = FcnConfig {
+        depth: Depth::D18,
+        width: 4,
+        outputs: Some(CLASSES),
+        aux_outputs: Some(21),
+        ..FcnConfig::default()
+    };
     let network = config.init(&store.root(), &all_layers(), Key::new(1)).unwrap();
     let picture = Key::new(2).normal(&[1, 3, SIDE, SIDE], Kind::Float, Device::Cpu);
     let with = |draws: u64| {

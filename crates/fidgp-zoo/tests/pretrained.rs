@@ -100,8 +100,14 @@ fn a_weight_of_another_shape_or_with_nan_is_refused() {
     assert!(start_weight(&weight, &nan).unwrap_err().to_string().contains("30 non-finite"));
 }
 
-const SMALL: ResnetConfig =
-    ResnetConfig { depth: fidgp_zoo::Depth::D18, stem: fidgp_zoo::Stem::Cifar, classes: 5, channels: 3, width: 4 };
+const SMALL: ResnetConfig = ResnetConfig {
+    depth: fidgp_zoo::Depth::D18,
+    stem: fidgp_zoo::Stem::Cifar,
+    classes: 5,
+    channels: 3,
+    width: 4,
+    spectral_norm: None,
+};
 
 /// A network with running statistics that are not those of its first moment.
 fn trained(kind: Kind) -> (VarStore, Box<dyn Network>) {

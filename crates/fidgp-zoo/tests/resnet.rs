@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use fidgp::Key;
 use fidgp::flow::{FlowConfig, MadeConfig};
-use fidgp::layer::{Factors, Mode, Network, Pass, Taps};
+use fidgp::layer::{Factors, Mode, Network, Pass, Taps, blocks_before_randomness};
 use fidgp::linalg::Check;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::predict::Draws;
 use fidgp::weight::InducingConfig;
 use fidgp_zoo::plan::PAPER_FOUR;
-use fidgp_zoo::{Depth, LayerGeometry, LayerKind, LayerPlan, ResnetCifarConfig, ResnetConfig, Stem};
+use fidgp_zoo::{Depth, LayerGeometry, LayerKind, LayerPlan, ResnetCifarConfig, ResnetConfig, Stem, trace};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -63,7 +63,8 @@ fn resnet_18_and_34_have_torchvisions_names_and_shapes() {
 
 #[test]
 fn resnet_50_has_bottlenecks_with_the_stride_in_the_middle() {
-    let layers = ResnetConfig { depth: Depth::D50, ..ResnetConfig::imagenet() }.geometry([224, 224]);
+    let config = ResnetConfig { depth: Depth::D50, ..ResnetConfig::imagenet() };
+    let layers = trace(&config.network().unwrap(), &[3, 224, 224]).unwrap();
     let total: i64 = layers.iter().map(LayerGeometry::dense_parameters).sum();
     assert_eq!(total, 25_557_032); // torchvision's resnet50
     let of = |name: &str| layers.iter().find(|layer| layer.name == name).unwrap();
@@ -81,15 +82,15 @@ fn forward_shapes_and_taps() {
     let config = ResnetConfig { stem: Stem::Imagenet, depth: Depth::D50, ..small };
     let imagenet = config.init(&(store.root() / "b"), &LayerPlan::dense(), Key::new(0)).unwrap();
     let x = Key::new(1).normal(&[2, 3, 64, 64], Kind::Float, Device::Cpu);
-    let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&["a.layer2.1.conv2", "features"]));
+    let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&["a.layer2.1.conv2", "a.fc"]));
     assert_eq!(cifar.forward(&x, &mut pass).unwrap().size(), [2, 7]);
     assert_eq!(pass.taps.feature("a.layer2.1.conv2").unwrap().size(), [2, 8, 32, 32]);
-    assert_eq!(pass.taps.feature("features").unwrap().size(), [2, 32]);
+    assert_eq!(pass.taps.input(cifar.head().unwrap()).unwrap().size(), [2, 32]);
     let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&["b.layer1.0.conv1", "b.layer4.2.conv3"]));
     assert_eq!(imagenet.forward(&x, &mut pass).unwrap().size(), [2, 7]);
     assert_eq!(pass.taps.feature("b.layer1.0.conv1").unwrap().size(), [2, 4, 16, 16]);
     assert_eq!(pass.taps.feature("b.layer4.2.conv3").unwrap().size(), [2, 128, 2, 2]);
-    let layers = config.geometry([64, 64]);
+    let layers = trace(&config.network().unwrap(), &[3, 64, 64]).unwrap();
     assert_eq!(layers.iter().find(|layer| layer.name == "layer4.2.conv3").unwrap().output, [2, 2]);
 }
 
@@ -166,8 +167,8 @@ fn training_reaches_every_parameter() {
 
 /// Prediction computes what stands before the first Bayesian layer once for all draws: every draw must give what a whole
 /// forward pass gives.
-fn shares_its_start(net: &dyn Network, (first, stages): (usize, usize), layers: &[&str]) {
-    assert_eq!((net.first_drawn_stage(), net.stages()), (first, stages), "{layers:?}");
+fn shares_its_start(net: &dyn Network, first: usize, layers: &[&str]) {
+    assert_eq!(blocks_before_randomness(&trace(net, &[3, 16, 16]).unwrap()), first, "{layers:?}");
     let batches: Vec<_> = (0..2).map(|i| Key::new(1).at(i).normal(&[2, 3, 16, 16], Kind::Float, Device::Cpu)).collect();
     let draws = Draws::new(net, 3, Key::new(7)).unwrap();
     let mut found: Vec<Vec<Tensor>> = vec![Vec::new(), Vec::new()];
@@ -193,12 +194,12 @@ fn draws_share_what_stands_before_the_first_bayesian_layer() {
     for (layers, first) in [(&PAPER_FOUR[..], 4), (&["layer4.1.conv2"][..], 8), (&["fc"][..], 9), (&["conv1"][..], 0)] {
         let store = VarStore::new(Device::Cpu);
         let net = config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(0)).unwrap();
-        shares_its_start(&net, (first, 10), layers);
+        shares_its_start(&net, first, layers);
     }
-    let config = ResnetCifarConfig { depth: 8, classes: 5, width: 8 };
+    let config = ResnetCifarConfig { depth: 8, classes: 5, width: 8, ..ResnetCifarConfig::default() };
     for (layers, first) in [(&["layer2.0.conv2"][..], 2), (&["linear"][..], 4), (&["conv1"][..], 0)] {
         let store = VarStore::new(Device::Cpu);
         let net = config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(0)).unwrap();
-        shares_its_start(&net, (first, 5), layers);
+        shares_its_start(&net, first, layers);
     }
 }

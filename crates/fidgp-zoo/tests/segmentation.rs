@@ -2,19 +2,17 @@
 
 use fidgp::Key;
 use fidgp::flow::FlowConfig;
-use fidgp::layer::{Mode, Network, Pass};
+use fidgp::layer::{Mode, Network, Pass, blocks_before_randomness, trace_on};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::predict::{Draws, segment};
 use fidgp::weight::InducingConfig;
 use fidgp_zoo::baseline::dropout::DropoutConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
-use fidgp_zoo::cost::stage_of;
-use fidgp_zoo::fcn::AUX;
 use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::hrnet::OUR_FOUR_HRNET;
 use fidgp_zoo::{
     Cost, Counting, Depth, FcnConfig, HrnetConfig, LayerPlan, NetworkConfig, ResnetCifarConfig, ResnetConfig, RuleSlot,
-    cost,
+    bayesianise, cost, trace,
 };
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -28,19 +26,20 @@ fn flow() -> PosteriorConfig {
 }
 
 fn fcn(plan: &LayerPlan) -> Cost {
-    let config = FcnConfig { outputs: 12, ..FcnConfig::default() };
-    cost(&config.geometry([320, 320]), plan, Counting::Compat).unwrap()
+    let config = FcnConfig { outputs: Some(12), aux_outputs: Some(21), ..FcnConfig::default() };
+    cost(&trace(&config.network().unwrap(), &[3, 320, 320]).unwrap(), plan, Counting::Compat).unwrap()
 }
 
 fn hrnet(plan: &LayerPlan, input: [i64; 2]) -> Cost {
-    cost(&HrnetConfig::default().geometry(input), plan, Counting::Compat).unwrap()
+    cost(&trace(&HrnetConfig::default().network().unwrap(), &[3, input[0], input[1]]).unwrap(), plan, Counting::Compat)
+        .unwrap()
 }
 
 #[test]
 fn fcn_counts_of_the_paper() {
     let dense = LayerPlan::dense();
     assert_eq!(fcn(&dense).parameters, 35_317_601);
-    let coco = FcnConfig::default().geometry([320, 320]);
+    let coco = trace(&FcnConfig::default().network().unwrap(), &[3, 320, 320]).unwrap();
     assert_eq!(cost(&coco, &dense, Counting::Ours).unwrap().parameters, 35_322_218);
     assert_eq!(fcn(&dense).macs, 57_826_099_200);
     assert_eq!(fcn(&LayerPlan::all(paper(PosteriorConfig::Diagonal))).parameters, 15_845_817);
@@ -56,31 +55,46 @@ fn hrnet_counts_of_the_paper() {
     assert_eq!(hrnet(&dense, [1024, 2048]).macs, 747_513_053_184);
     assert_eq!(hrnet(&LayerPlan::all(paper(PosteriorConfig::Diagonal)), [512, 1024]).parameters, 55_646_803);
     assert_eq!(hrnet(&LayerPlan::all(paper(flow())), [512, 1024]).parameters, 58_029_123);
-    assert!(LayerPlan::only(&OUR_FOUR_HRNET, &paper(flow())).check(&HrnetConfig::default().geometry([64, 64])).is_ok());
+    let four = LayerPlan::only(&OUR_FOUR_HRNET, &paper(flow()));
+    assert!(bayesianise(&mut HrnetConfig::default().network().unwrap(), &four).is_ok());
 }
 
-/// What is counted once for all draws is what runs once: stages told from names are those of the networks.
+/// Wherever the first random layer stands, the blocks before it are those in front of its own: a stem, a residual block and all
+/// branches of an HRNet are one each. A prediction asks in evaluation, costs in training: both must say the same.
 #[test]
-fn stages_of_names_are_those_that_run() {
+fn blocks_before_randomness_are_those_in_front_of_it() {
     let networks = [
         NetworkConfig::Resnet(ResnetConfig { width: 4, ..ResnetConfig::default() }),
         NetworkConfig::ResnetCifar(ResnetCifarConfig { depth: 14, ..ResnetCifarConfig::default() }),
-        NetworkConfig::Fcn(FcnConfig { depth: Depth::D18, width: 4, outputs: 3, ..FcnConfig::default() }),
+        NetworkConfig::Fcn(FcnConfig { depth: Depth::D18, width: 4, outputs: Some(3), ..FcnConfig::default() }),
         NetworkConfig::Hrnet(HrnetConfig { width: 4, outputs: 3, ..HrnetConfig::default() }),
     ];
+    let block_of = |layer: &str| {
+        let inner = layer.strip_prefix("backbone.").unwrap_or(layer);
+        let group = inner.split('.').next().unwrap().to_owned();
+        match inner.match_indices('.').nth(1) {
+            _ if group.starts_with("stage") || group.starts_with("transition") => "branches".to_owned(),
+            _ if matches!(&group[..], "conv1" | "conv2" | "bn1" | "bn2") => "stem".to_owned(),
+            Some((end, _)) if group.starts_with("layer") => inner[..end].to_owned(),
+            _ => group,
+        }
+    };
     for network in networks {
-        let layers = network.geometry([32, 32]);
-        let mut stages: Vec<&str> = layers.iter().map(|layer| stage_of(&layer.name)).collect();
-        stages.dedup();
-        let weights: Vec<_> = layers.iter().filter(|l| l.kind().is_some() && !l.name.starts_with(AUX)).collect();
-        let step = weights.len().div_ceil(20);
+        let layers = trace(&network.network().unwrap(), &[3, 32, 32]).unwrap();
+        let mut blocks: Vec<_> = layers.iter().map(|layer| block_of(&layer.name)).collect();
+        blocks.dedup();
+        let weights: Vec<_> = layers.iter().filter(|layer| layer.kind().is_some() && !layer.training_only).collect();
         let (first, last) = (weights.iter().take(3), weights.iter().rev().take(3));
-        for layer in weights.iter().step_by(step).chain(first).chain(last) {
+        for layer in weights.iter().step_by(weights.len().div_ceil(20)).chain(first).chain(last) {
             let dropped = RuleSlot::Baseline(BaselineSlot::Dropout(DropoutConfig { rate: 0.5 }));
-            let plan = LayerPlan::dense().rule(&layer.name, None, dropped);
-            let built = network.init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(0)).unwrap();
-            let place = stages.iter().position(|stage| *stage == stage_of(&layer.name)).unwrap();
-            assert_eq!(built.first_drawn_stage(), place, "{}: {stages:?}", layer.name);
+            let mut built = network.network().unwrap();
+            bayesianise(&mut built, &LayerPlan::dense().rule(&layer.name, None, dropped)).unwrap();
+            let place = blocks.iter().position(|block| *block == block_of(&layer.name)).unwrap();
+            let x = Tensor::zeros([1, 3, 32, 32], (Kind::Float, Device::Cpu));
+            for mode in [Mode::Train, Mode::Eval] {
+                let seen = blocks_before_randomness(&trace_on(&built, &x, mode).unwrap());
+                assert_eq!(seen, place, "{}: {blocks:?}", layer.name);
+            }
         }
     }
 }
@@ -88,7 +102,8 @@ fn stages_of_names_are_those_that_run() {
 /// Three quarters of FCN-ResNet50 stand at or behind `layer3.5.conv1`: what K draws cost at least.
 #[test]
 fn floor_of_eight_draws() {
-    let layers = FcnConfig { outputs: 12, aux_outputs: 0, ..FcnConfig::default() }.geometry([320, 320]);
+    let config = FcnConfig { outputs: Some(12), aux_outputs: Some(0), ..FcnConfig::default() };
+    let layers = trace(&config.network().unwrap(), &[3, 320, 320]).unwrap();
     let macs = |part: &[fidgp_zoo::LayerGeometry]| part.iter().map(fidgp_zoo::LayerGeometry::macs).sum::<i64>() as f64;
     let floor = |from: &str| {
         let first = layers.iter().position(|layer| layer.name.starts_with(from)).unwrap();
@@ -124,20 +139,24 @@ fn small() -> InducingConfig {
 #[test]
 fn what_is_built_is_what_is_counted_and_outputs_have_their_size() {
     let plan = LayerPlan::all(small());
-    let fcn = FcnConfig { depth: Depth::D50, width: 4, outputs: 5, aux_outputs: 3, channels: 3 };
+    let fcn = FcnConfig { depth: Depth::D50, width: 4, outputs: Some(5), aux_outputs: Some(3), channels: 3 };
     let store = VarStore::new(Device::Cpu);
     let network = fcn.init(&store.root(), &LayerPlan::dense(), Key::new(1)).unwrap();
-    store_holds(&fcn.geometry([64, 64]), &LayerPlan::dense(), &store);
+    store_holds(&trace(&fcn.network().unwrap(), &[3, 64, 64]).unwrap(), &LayerPlan::dense(), &store);
     let x = Key::new(2).normal(&[2, 3, 50, 70], Kind::Float, Device::Cpu);
     let eval = network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
     assert_eq!(eval.size(), [2, 5, 7, 9]);
     assert_eq!(network.forward(&x, &mut Pass::plain(Mode::Train)).unwrap().size(), [2, 5 + 3, 7, 9]);
-    let last = fcn.geometry([50, 70]).into_iter().find(|layer| layer.name == "classifier.4").unwrap();
+    let last = trace(&fcn.network().unwrap(), &[3, 50, 70])
+        .unwrap()
+        .into_iter()
+        .find(|layer| layer.name == "classifier.4")
+        .unwrap();
     assert_eq!(last.output, [7, 9]);
     let hrnet = HrnetConfig { width: 2, outputs: 4, channels: 3 };
     let store = VarStore::new(Device::Cpu);
     let network = hrnet.init(&store.root(), &plan, Key::new(1)).unwrap();
-    store_holds(&hrnet.geometry([64, 64]), &plan, &store);
+    store_holds(&trace(&hrnet.network().unwrap(), &[3, 64, 64]).unwrap(), &plan, &store);
     let draws = Draws::new(&network, 1, Key::new(3)).unwrap();
     draws
         .outputs(&[x], |_, outputs| {
@@ -157,8 +176,11 @@ fn names() {
     };
     let fcn =
         ["backbone.conv1", "backbone.bn1", "backbone.layer4.2.conv3", "classifier.0", "classifier.1", "classifier.4"];
-    has(FcnConfig::default().geometry([64, 64]), &fcn);
-    has(FcnConfig::default().geometry([64, 64]), &["aux_classifier.4", "backbone.layer3.0.downsample.0"]);
+    has(trace(&FcnConfig::default().network().unwrap(), &[3, 64, 64]).unwrap(), &fcn);
+    has(
+        trace(&FcnConfig::default().network().unwrap(), &[3, 64, 64]).unwrap(),
+        &["aux_classifier.4", "backbone.layer3.0.downsample.0"],
+    );
     let hrnet = [
         "conv2",
         "layer1.0.downsample.0",
@@ -172,15 +194,17 @@ fn names() {
         "last_layer.1",
         "last_layer.3",
     ];
-    has(HrnetConfig::default().geometry([64, 64]), &hrnet);
+    has(trace(&HrnetConfig::default().network().unwrap(), &[3, 64, 64]).unwrap(), &hrnet);
 }
 
 #[test]
-fn the_first_drawn_stage_is_that_of_the_first_bayesian_block() {
-    let fcn = FcnConfig { width: 4, outputs: 3, aux_outputs: 3, ..FcnConfig::default() };
+fn blocks_before_the_papers_layers() {
+    let fcn = FcnConfig { width: 4, outputs: Some(3), aux_outputs: Some(3), ..FcnConfig::default() };
     let first = |layers: &[&str]| {
         let plan = LayerPlan::only(layers, &small());
-        fcn.init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap().first_drawn_stage()
+        let mut network = fcn.network().unwrap();
+        bayesianise(&mut network, &plan).unwrap();
+        blocks_before_randomness(&trace(&network, &[3, 64, 64]).unwrap())
     };
     assert_eq!(first(&PAPER_FOUR_FCN), 3 + 4 + 6);
     assert_eq!(first(&["backbone.layer4.1.conv1"]), 3 + 4 + 6 + 2);
@@ -188,7 +212,9 @@ fn the_first_drawn_stage_is_that_of_the_first_bayesian_block() {
     let hrnet = HrnetConfig { width: 2, outputs: 3, channels: 3 };
     let first = |layers: &[&str]| {
         let plan = LayerPlan::only(layers, &small());
-        hrnet.init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap().first_drawn_stage()
+        let mut network = hrnet.network().unwrap();
+        bayesianise(&mut network, &plan).unwrap();
+        blocks_before_randomness(&trace(&network, &[3, 64, 64]).unwrap())
     };
     assert_eq!(first(&OUR_FOUR_HRNET), 4);
     assert_eq!(first(&["stage4.*"]), 5);
@@ -196,7 +222,7 @@ fn the_first_drawn_stage_is_that_of_the_first_bayesian_block() {
 }
 
 fn drawn_fcn(store: &VarStore, layers: &[&str]) -> fidgp_zoo::Fcn {
-    let config = FcnConfig { depth: Depth::D18, width: 4, outputs: 5, aux_outputs: 4, channels: 3 };
+    let config = FcnConfig { depth: Depth::D18, width: 4, outputs: Some(5), aux_outputs: Some(4), channels: 3 };
     let inducing = InducingConfig { init_sd_u: 0.09, init_lamda: 0.02, ..small() };
     config.init(&store.root(), &LayerPlan::only(layers, &inducing), Key::new(7)).unwrap()
 }

@@ -51,10 +51,19 @@ impl Batching {
 
 /// Tensors of one shape along a new leading axis, where they are computed together; apart there is one, as it is.
 pub(crate) fn stack(parts: &[&Tensor], batching: Batching) -> Tensor {
+    stack_at(0, parts, batching)
+}
+
+/// The same for matrices that may have leading axes already: the new one stands right before rows and columns.
+pub(crate) fn stack_matrices(parts: &[&Tensor], batching: Batching) -> Tensor {
+    stack_at(parts[0].dim() as i64 - 2, parts, batching)
+}
+
+fn stack_at(axis: i64, parts: &[&Tensor], batching: Batching) -> Tensor {
     match (parts, batching) {
         ([one], Batching::Apart) => one.shallow_clone(),
-        ([one], Batching::Together) => one.unsqueeze(0), // no copy
-        _ => Tensor::stack(parts, 0),
+        ([one], Batching::Together) => one.unsqueeze(axis), // no copy
+        _ => Tensor::stack(parts, axis),
     }
 }
 

@@ -88,6 +88,18 @@ impl Gaussian {
         if config == NoiseConfig::Predicted { 2 } else { 1 }
     }
 
+    /// The noise variance, where it is the same for all inputs and there are no members.
+    pub fn constant_variance(&self) -> Option<Tensor> {
+        match &self.noise {
+            GaussianNoise::Fixed(sd) => Some(Tensor::from(sd * sd)),
+            GaussianNoise::Learnt(sd) => {
+                let variance = sd.value().square();
+                (variance.numel() == 1).then(|| variance.detach().reshape(&[] as &[i64]))
+            }
+            GaussianNoise::Predicted => None,
+        }
+    }
+
     /// Mean and noise variance from the network's outputs. `[N, outputs]` → `[N]`, `[N]`
     pub fn output(&self, outputs: &Tensor) -> GaussianOutput {
         let mean = outputs.select(-1, 0);

@@ -297,19 +297,14 @@ pub(crate) fn draw_alike(
     noise: &[&InducingNoise],
     training: bool,
 ) -> Result<Vec<InducingDraw>> {
-    let Alike { rows, mean, sd } = Alike::of(posteriors); // [L, R, C]
-    let epsilon = stack_rows(noise.iter().map(|noise| &noise.epsilon), rows.most);
-    let flows: Vec<_> = posteriors.iter().filter_map(|posterior| posterior.flow()).collect();
+    let alike = Alike::of(posteriors)?; // [L, R, C]
+    let (Alike { rows, mean, sd, .. }, epsilon) = (&alike, alike.epsilon(noise));
+    let (value, log_det) = alike.push(&epsilon, training);
     let over_row = |terms: &Tensor| terms.sum_dim_intlist(-1, false, terms.kind());
-    let (value, kl) = if flows.is_empty() {
-        (&mean + &sd * &epsilon, over_row(&((sd.square() + mean.square() - 1.0) * 0.5 - sd.log())))
-    } else {
-        let flow = StackedFlow::new(&flows)?;
-        let v0 = &mean + &sd * &epsilon;
-        let Flowed { value, log_det } = if training { flow.advance_and_forward(&v0) } else { flow.forward(&v0, None) };
+    let kl = match log_det {
+        None => over_row(&((sd.square() + mean.square() - 1.0) * 0.5 - sd.log())),
         // log q0(v0) − log|det J| − log N(v; 0, I); the constants of both densities cancel
-        let densities = over_row(&((value.square() - epsilon.square()) * 0.5 - sd.log()));
-        (value, densities - log_det)
+        Some(log_det) => over_row(&((value.square() - epsilon.square()) * 0.5 - sd.log())) - log_det,
     };
     let draws = rows.cut(&value, 0).into_iter().zip(rows.sums(&kl));
     Ok(draws.map(|(whitened, kl)| InducingDraw { whitened, kl }).collect())
@@ -320,13 +315,9 @@ pub(crate) fn draw_alike(
 /// # Errors
 /// When the posteriors are not alike.
 pub(crate) fn values_alike(posteriors: &[&Posterior], noise: &[Vec<&InducingNoise>]) -> Result<Vec<Tensor>> {
-    let Alike { rows, mean, sd } = Alike::of(posteriors);
-    let of_draw = |noise: &Vec<&InducingNoise>| stack_rows(noise.iter().map(|noise| &noise.epsilon), rows.most);
-    let epsilon = Tensor::stack(&noise.iter().map(of_draw).collect::<Vec<_>>(), 0); // [K, L, R, C]
-    let v0 = mean + sd * epsilon;
-    let flows: Vec<_> = posteriors.iter().filter_map(|posterior| posterior.flow()).collect();
-    let value = if flows.is_empty() { v0 } else { StackedFlow::new(&flows)?.forward(&v0, None).value };
-    Ok(rows.cut(&value, 1))
+    let alike = Alike::of(posteriors)?;
+    let epsilon = Tensor::stack(&noise.iter().map(|noise| alike.epsilon(noise)).collect::<Vec<_>>(), 0); // [K, L, R, C]
+    Ok(alike.rows.cut(&alike.push(&epsilon, false).0, 1))
 }
 
 /// Posteriors of one width as a stack; those with fewer rows are filled up with rows that nobody looks at.
@@ -334,18 +325,34 @@ struct Alike {
     rows: Rows,
     mean: Tensor,
     sd: Tensor,
+    flow: Option<StackedFlow>,
 }
 
 impl Alike {
-    fn of(posteriors: &[&Posterior]) -> Self {
+    fn of(posteriors: &[&Posterior]) -> Result<Self> {
         let rows = Rows::of(posteriors);
         let like = &posteriors[0].sd;
         let raw = stack_rows(posteriors.iter().map(|posterior| &posterior.sd.raw), rows.most);
-        Self {
+        let flows: Vec<_> = posteriors.iter().filter_map(|posterior| posterior.flow()).collect();
+        Ok(Self {
             mean: stack_rows(posteriors.iter().map(|posterior| &posterior.mean), rows.most),
             sd: Bounded { raw, max: like.max, map: like.map }.value(),
+            flow: if flows.is_empty() { None } else { Some(StackedFlow::new(&flows)?) },
             rows,
-        }
+        })
+    }
+
+    /// ε of one draw. `[L, R, C]`
+    fn epsilon(&self, noise: &[&InducingNoise]) -> Tensor {
+        stack_rows(noise.iter().map(|noise| &noise.epsilon), self.rows.most)
+    }
+
+    /// `g(m + s·ε)` and `log|det J|` where there is a flow; in training its power iterations advance.
+    fn push(&self, epsilon: &Tensor, training: bool) -> (Tensor, Option<Tensor>) {
+        let v0 = &self.mean + &self.sd * epsilon;
+        let Some(flow) = &self.flow else { return (v0, None) };
+        let Flowed { value, log_det } = if training { flow.advance_and_forward(&v0) } else { flow.forward(&v0, None) };
+        (value, Some(log_det))
     }
 }
 

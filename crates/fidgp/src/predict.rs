@@ -1,21 +1,32 @@
-//! Prediction with K weight draws: means, and doubt split into aleatoric and epistemic.
+//! Prediction with K weight draws: means, and uncertainty split into aleatoric and epistemic.
 //!
 //! Each draw's weights are made once and used for the whole data set, and what stands before the first Bayesian layer is
 //! computed once for all draws of a batch. What is kept of the outputs does not grow with K.
 
-mod adaptive;
+mod classes;
+mod gather;
+mod kept;
+mod law;
+mod numbers;
 mod segment;
 
-pub use adaptive::{Spent, classify_to};
-pub use segment::{Segmented, segment, windows};
+pub use classes::{ClassDraws, Classified, classify};
+pub use gather::{Gather, Spent, classify_to};
+pub use kept::WeightDraws;
+pub use law::{Batch, Effort, PredictiveLaw};
+pub use numbers::{NumberDraws, Regressed, regress};
+pub use segment::{PixelDraws, Segmented, segment, windows};
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use tch::{Kind, Tensor};
 
-use crate::layer::{CustomWeight, Factors, Mode, Network, Norm, NormStatistics, OutputTensors, Pass, Slot};
+use crate::layer::{
+    CustomWeight, Factors, Kept, Mode, Network, Norm, NormStatistics, OutputTensors, Pass, blocks_before_randomness,
+    trace_on,
+};
 use crate::linalg::Check;
-use crate::objective::Gaussian;
 use crate::{Error, Key, Result};
 
 /// K draws of a network's weights, the factors made once.
@@ -27,6 +38,8 @@ pub struct Draws<'a> {
     norms: Vec<NormStatistics>,
     /// Whether the draws are the same on every device, as draws with statistics of their own must be.
     portable: bool,
+    /// How many leading blocks of the network no draw touches, once a batch has shown it.
+    untouched: OnceLock<usize>,
     /// K; 1 for a network that is not random.
     pub count: u64,
     /// The number of the first batch: noise on outputs is numbered from it, when a set is predicted in several parts.
@@ -49,14 +62,12 @@ impl<'a> Draws<'a> {
     /// # Errors
     /// When K is zero, a parameter is not finite, or a covariance cannot be factorised; the error names the layer.
     pub fn new(network: &'a dyn Network, count: u64, key: Key) -> Result<Self> {
-        if count == 0 {
-            return Err(Error::setting("draws", 0, "prediction needs at least one draw"));
-        }
+        Self::check_count(count, &[])?;
         let weights = network.inducing();
         let count = if network.is_random() { count } else { 1 };
         let factors = Factors::of(&weights, Check::Now)?;
         tch::no_grad(|| {
-            network.slots().into_iter().filter_map(Slot::custom).try_for_each(CustomWeight::check)?;
+            network.custom().into_iter().try_for_each(CustomWeight::check)?;
             weights.iter().try_for_each(|weight| weight.check_finite(&factors.get(&weight.name)?))
         })?;
         let runner: MakeRunner = Box::new(|passes| Box::new(passes));
@@ -66,6 +77,7 @@ impl<'a> Draws<'a> {
             key: Some(key),
             norms: Vec::new(),
             portable: false,
+            untouched: OnceLock::new(),
             count,
             first_batch: 0,
             compute: None,
@@ -134,15 +146,23 @@ impl<'a> Draws<'a> {
     /// # Errors
     /// When there are more draws than statistics.
     pub fn set_norms(&mut self, norms: &[NormStatistics]) -> Result<()> {
-        if norms.len() < self.count as usize {
-            let advice = format!(
-                "is more than the {} whose BatchNorm statistics are known: ask for at most so many",
-                norms.len()
-            );
-            return Err(Error::setting("draws", self.count, advice));
-        }
+        Self::check_count(self.count, norms)?;
         self.norms = norms.iter().map(NormStatistics::copy).collect();
         self.portable = true;
+        Ok(())
+    }
+
+    /// Whether so many draws can be made, with statistics of their own where there are any.
+    fn check_count(count: u64, norms: &[NormStatistics]) -> Result<()> {
+        if count == 0 {
+            return Err(Error::setting("draws", 0, "prediction needs at least one draw"));
+        }
+        if !norms.is_empty() && norms.len() < count as usize {
+            let known = norms.len();
+            let advice =
+                format!("is more than the {known} whose BatchNorm statistics are known: ask for at most so many");
+            return Err(Error::setting("draws", count, advice));
+        }
         Ok(())
     }
 
@@ -165,7 +185,8 @@ impl<'a> Draws<'a> {
             };
             let passes = draws.zip(passes).map(ready).collect();
             let tensors = OutputTensors::default();
-            Ok(Passes { network: self.network, drawn: passes, keys, compute: self.compute, tensors })
+            let untouched = self.untouched.clone();
+            Ok(Passes { network: self.network, drawn: passes, keys, untouched, tensors })
         })
     }
 
@@ -178,31 +199,41 @@ impl<'a> Draws<'a> {
     }
 
     /// The same with weights drawn one after the other: memory does not grow with K. What no draw touches is computed
-    /// once and held for all batches.
+    /// for the first and held for all batches.
     ///
     /// # Errors
     /// When a batch does not fit the network.
-    pub fn one_by_one(&self, batches: &[Tensor], mut each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
-        let before = |batch| before_draws(self.network, batch, self.compute);
-        let shared = batches.iter().map(before).collect::<Result<Vec<_>>>()?;
-        for k in 0..self.count {
+    pub fn one_by_one(&self, batches: &[Tensor], each: impl FnMut(usize, Tensor) -> Result<()>) -> Result<()> {
+        self.one_by_one_of(0..self.count, batches, each)
+    }
+
+    /// The same of some of the draws.
+    fn one_by_one_of(
+        &self,
+        draws: Range<u64>,
+        batches: &[Tensor],
+        mut each: impl FnMut(usize, Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut kept: Vec<_> = batches.iter().map(|_| Kept::default()).collect();
+        batches.first().map(|batch| self.untouched(batch));
+        for k in draws {
             let mut passes = self.passes(k..k + 1)?;
-            for (index, shared) in shared.iter().enumerate() {
+            for (index, (batch, kept)) in batches.iter().zip(&mut kept).enumerate() {
                 passes.set_noise(self.first_batch + index as u64);
-                passes.outputs_from(shared, &mut |outputs| each(index, outputs))?;
+                passes.outputs_with(batch, kept, &mut |outputs| each(index, outputs))?;
             }
         }
         Ok(())
     }
 
-    /// The same of some of the draws.
+    /// [`Self::outputs`] of some of the draws.
     fn outputs_of(
         &self,
         draws: Range<u64>,
         batches: &[Tensor],
         mut each: impl FnMut(usize, Tensor) -> Result<()>,
     ) -> Result<()> {
-        let at_once = self.at_once(batches.first().is_some_and(|batch| batch.device().is_cuda()));
+        let at_once = batches.first().map_or(1, |batch| self.at_once(batch));
         let mut last: Option<(u64, Box<dyn Runner<'a> + 'a>)> = None;
         for start in draws.clone().step_by(at_once as usize) {
             let end = draws.end.min(start + at_once);
@@ -225,27 +256,46 @@ impl<'a> Draws<'a> {
 
 impl Draws<'_> {
     /// How many draws are held at once. On CUDA many, since a call makes many of them as fast as one. On the CPU one, where no
-    /// stage is shared by the draws; else as many as a bound allows, since shared stages are computed anew for each lot.
-    fn at_once(&self, on_cuda: bool) -> u64 {
+    /// block is shared by the draws; else as many as a bound allows, since shared blocks are computed anew for each lot.
+    fn at_once(&self, batch: &Tensor) -> u64 {
         let sizes = self.network.inducing().iter().map(|weight| weight.sizes()).collect::<Vec<_>>();
         let numbers: i64 = sizes.iter().map(|sizes| sizes.d_out * sizes.d_in).sum();
-        match on_cuda {
+        match batch.device().is_cuda() {
             true => (NUMBERS_ON_CUDA / numbers.max(1)).max(1) as u64,
-            false if self.network.first_drawn_stage() == 0 => 1,
+            false if self.untouched(batch) == 0 => 1,
             false => (NUMBERS_ON_CPU / numbers.max(1)).max(1) as u64,
         }
     }
+
+    fn untouched(&self, batch: &Tensor) -> usize {
+        *self.untouched.get_or_init(|| untouched(self.network, batch))
+    }
 }
 
-/// What a batch becomes before the first stage that is drawn.
-fn before_draws(network: &dyn Network, batch: &Tensor, compute: Option<Kind>) -> Result<Tensor> {
-    let mut pass = Pass::plain(Mode::Eval).computing_in(compute);
-    tch::no_grad(|| run_stages(network, 0..network.first_drawn_stage(), batch, &mut pass))
+/// How many leading blocks of a network no draw touches; none where it cannot be traced.
+fn untouched(network: &dyn Network, batch: &Tensor) -> usize {
+    trace_on(network, batch, Mode::Eval).map_or(0, |layers| blocks_before_randomness(&layers))
 }
 
-/// Some stages of the forward pass.
-fn run_stages(network: &dyn Network, mut stages: Range<usize>, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
-    stages.try_fold(x.shallow_clone(), |h, stage| network.stage(stage, &h, pass))
+/// The outputs of a drawn network, from what earlier draws have kept of the batch. On the CPU the tensors of noise are lent.
+fn run_drawn(
+    network: &dyn Network,
+    pass: &mut Pass,
+    (batch, untouched): (&Tensor, usize),
+    kept: &mut Kept,
+    tensors: &mut OutputTensors,
+) -> Result<Tensor> {
+    let lend = !batch.device().is_cuda();
+    if lend {
+        pass.noise.lend(std::mem::take(tensors));
+    }
+    pass.begin(untouched, std::mem::take(kept));
+    let outputs = tch::no_grad(|| network.forward(batch, pass));
+    *kept = pass.end();
+    if lend {
+        *tensors = pass.noise.give_back();
+    }
+    outputs
 }
 
 /// Makes a runner of drawn networks.
@@ -270,7 +320,7 @@ pub struct Passes<'a> {
     network: &'a dyn Network,
     drawn: Vec<Pass>,
     keys: Option<Vec<Key>>,
-    compute: Option<Kind>,
+    untouched: OnceLock<usize>,
     /// Lent to one draw after the other on the CPU.
     tensors: OutputTensors,
 }
@@ -291,32 +341,24 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Outputs of a batch for all draws: what stands before the first Bayesian layer is computed once.
+    /// Outputs of a batch for all draws: blocks before the first Bayesian layer are computed once.
     ///
     /// # Errors
     /// When the batch does not fit the network.
     pub fn outputs(&mut self, batch: &Tensor, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
-        let shared = before_draws(self.network, batch, self.compute)?;
-        self.outputs_from(&shared, each)
+        self.outputs_with(batch, &mut Kept::default(), each)
     }
 
-    /// The same from where the draws begin to differ.
-    fn outputs_from(&mut self, shared: &Tensor, each: &mut dyn FnMut(Tensor) -> Result<()>) -> Result<()> {
-        let drawn = self.network.first_drawn_stage()..self.network.stages();
-        let lend = !shared.device().is_cuda();
-        tch::no_grad(|| {
-            for pass in &mut self.drawn {
-                if lend {
-                    pass.noise.lend(std::mem::take(&mut self.tensors));
-                }
-                let outputs = run_stages(self.network, drawn.clone(), shared, pass);
-                if lend {
-                    self.tensors = pass.noise.give_back();
-                }
-                each(outputs?)?;
-            }
-            Ok(())
-        })
+    /// The same with what earlier draws have kept of this batch.
+    fn outputs_with(
+        &mut self,
+        batch: &Tensor,
+        kept: &mut Kept,
+        each: &mut dyn FnMut(Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let untouched = *self.untouched.get_or_init(|| untouched(self.network, batch));
+        let mut run = |pass| each(run_drawn(self.network, pass, (batch, untouched), kept, &mut self.tensors)?);
+        tch::no_grad(|| self.drawn.iter_mut().try_for_each(&mut run))
     }
 
     /// Noise on outputs of the batch with this number.
@@ -353,56 +395,6 @@ const NUMBERS_ON_CUDA: i64 = 1 << 28;
 /// The same on the CPU, where draws share stages: 128 MiB.
 const NUMBERS_ON_CPU: i64 = 1 << 25;
 
-/// What K draws say about the class of each input.
-#[derive(Debug)]
-pub struct Classified {
-    /// `mean_k p_k`. `[N, classes]`
-    pub probs: Tensor,
-    /// Entropy of the mean. `[N]`
-    pub total: Tensor,
-    /// Mean of the entropies. `[N]`
-    pub aleatoric: Tensor,
-    /// Their difference: the mutual information between label and weights. `[N]`
-    pub epistemic: Tensor,
-    /// `mean_k −log p_k(label)` of each input, when labels were given: the paper's CIFAR script reports its mean. `[N]`
-    pub mean_nll: Option<Tensor>,
-}
-
-/// Classifies batches with K draws.
-///
-/// # Shapes
-/// batches of `[n_i, ..]`, labels `[N]` → fields of N rows
-///
-/// # Errors
-/// When there is no batch, a batch does not fit the network, or the labels do not fit the inputs.
-pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> Result<Classified> {
-    let offsets = offsets(batches)?;
-    let rows = batches.iter().map(|batch| batch.size()[0]).sum::<i64>();
-    if let Some(labels) = labels.filter(|labels| labels.size() != [rows]) {
-        return Err(Error::shape("labels", &labels.size(), format!("[{rows}], one label for each input")));
-    }
-    let k = draws.count as f64;
-    let mut probs: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
-    let mut entropies: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
-    let mut nlls: Vec<Option<Tensor>> = batches.iter().map(|_| None).collect();
-    draws.outputs(batches, |index, logits| {
-        let log_p = logits.to_kind(Kind::Double).log_softmax(-1, Kind::Double); // in f32 one of e⁻¹⁰⁴ is none
-        let p = log_p.exp();
-        add(&mut entropies[index], entropy_of(&p, &log_p) / k);
-        add(&mut probs[index], p / k);
-        if let Some(labels) = labels {
-            let part = labels.narrow(0, offsets[index], batches[index].size()[0]).to_device(log_p.device());
-            add(&mut nlls[index], log_p.f_gather(-1, &part.unsqueeze(-1), false)?.squeeze_dim(-1) * (-1.0 / k));
-        }
-        Ok(())
-    })?;
-    let join = |parts: Vec<Option<Tensor>>| Tensor::cat(&parts.into_iter().flatten().collect::<Vec<_>>(), 0);
-    let (probs, aleatoric) = (join(probs), join(entropies));
-    let total = entropy_of(&probs, &probs.clamp_min(f64::MIN_POSITIVE).log());
-    let mean_nll = labels.map(|_| join(nlls));
-    Ok(Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll })
-}
-
 /// The row at which each batch starts.
 fn offsets(batches: &[Tensor]) -> Result<Vec<i64>> {
     if batches.is_empty() {
@@ -412,65 +404,4 @@ fn offsets(batches: &[Tensor]) -> Result<Vec<i64>> {
         return Err(Error::shape("batch", &[], "[N, ..]"));
     }
     Ok(batches.iter().scan(0, |next, batch| Some(std::mem::replace(next, *next + batch.size()[0]))).collect())
-}
-
-fn add(slot: &mut Option<Tensor>, term: Tensor) {
-    *slot = Some(match slot.take() {
-        Some(sum) => sum + term,
-        None => term,
-    });
-}
-
-/// `−Σ_c p log p`. `[.., classes]` → `[..]`
-fn entropy_of(p: &Tensor, log_p: &Tensor) -> Tensor {
-    -(p * log_p).sum_dim_intlist(-1, false, p.kind())
-}
-
-/// Means and noise variances of every draw, from which all regression metrics follow.
-#[derive(Debug)]
-pub struct Regressed {
-    /// `[K, N]`
-    pub means: Tensor,
-    /// `[K, N]`
-    pub noise: Tensor,
-}
-
-impl Regressed {
-    /// Mean of the draws' means. `[N]`
-    pub fn mean(&self) -> Tensor {
-        self.means.mean_dim(0, false, Kind::Double)
-    }
-
-    /// Variance of the draws' means. `[N]`
-    pub fn epistemic(&self) -> Tensor {
-        self.means.var_dim(0, false, false)
-    }
-
-    /// Mean of the draws' noise variances. `[N]`
-    pub fn aleatoric(&self) -> Tensor {
-        self.noise.mean_dim(0, false, Kind::Double)
-    }
-}
-
-/// Predicts a Gaussian for each input with K draws.
-///
-/// # Shapes
-/// batches of `[n_i, features]` → `[K, N]`
-///
-/// # Errors
-/// When there is no batch, or one does not fit the network.
-pub fn regress(draws: &Draws, likelihood: &Gaussian, batches: &[Tensor]) -> Result<Regressed> {
-    offsets(batches)?;
-    let mut means: Vec<Vec<Tensor>> = batches.iter().map(|_| Vec::new()).collect();
-    let mut noise: Vec<Vec<Tensor>> = batches.iter().map(|_| Vec::new()).collect();
-    draws.outputs(batches, |index, outputs| {
-        let output = likelihood.output(&outputs.to_kind(Kind::Double));
-        means[index].push(output.mean);
-        noise[index].push(output.variance.to_kind(Kind::Double));
-        Ok(())
-    })?;
-    let join = |parts: Vec<Vec<Tensor>>| {
-        Tensor::cat(&parts.iter().map(|draws| Tensor::stack(draws, 0)).collect::<Vec<_>>(), 1).detach()
-    };
-    Ok(Regressed { means: join(means), noise: join(noise) })
 }

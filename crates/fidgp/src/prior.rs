@@ -372,7 +372,15 @@ impl PriorFactors {
     /// The factors of one layer of a stack.
     #[must_use]
     pub fn layer(&self, index: i64) -> Self {
-        let of = |tensor: &Tensor| if self.is_stacked() { tensor.select(0, index) } else { tensor.shallow_clone() };
+        self.map(|tensor| if self.is_stacked() { tensor.select(0, index) } else { tensor.shallow_clone() })
+    }
+
+    /// The same tensors, not copies.
+    pub(crate) fn share(&self) -> Self {
+        self.map(Tensor::shallow_clone)
+    }
+
+    fn map(&self, of: impl Fn(&Tensor) -> Tensor) -> Self {
         Self {
             l_row: of(&self.l_row),
             l_col: of(&self.l_col),

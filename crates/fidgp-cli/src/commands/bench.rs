@@ -3,11 +3,13 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use fidgp_lab::bench::growth::{Growth, grow};
-use fidgp_lab::bench::{self, BenchOptions, Benchmark, page};
+use fidgp_lab::bench::growth::grow;
+use fidgp_lab::bench::{self, BenchOptions, Benchmark};
 use fidgp_lab::config::Override;
-use fidgp_lab::record::check_writable;
 use fidgp_lab::{LabError, config, device};
+use fidgp_report::pages::growth;
+use fidgp_report::record::check_writable;
+use fidgp_report::record::growth::Growth;
 use tch::Device;
 
 use super::Outcome;
@@ -64,7 +66,7 @@ fn growth(arguments: &Bench, device: Device) -> Outcome {
     arguments.out.as_deref().map_or(Ok(()), check_writable)?;
     let growth = grow(&read, &arguments.grow, &options, Some(command_line()), &mut |line| tell!("{line}"))?;
     if let Some(out) = &arguments.out {
-        tell!("wrote {}", page::write(&growth, out)?.display());
+        tell!("wrote {}", growth::write(&growth, out)?.display());
     }
     if arguments.json {
         super::print_json(&growth)?;
@@ -77,9 +79,9 @@ fn growth(arguments: &Bench, device: Device) -> Outcome {
 fn text(growth: &Growth) -> String {
     let mut text = format!("{} ({}), batch {}, K = {}\n", growth.name, growth.method, growth.batch, growth.draws);
     for line in &growth.axes {
-        let head = std::iter::once(line.axis.name()).chain(page::HEADS).map(str::to_owned).collect();
+        let head = std::iter::once(line.axis.name()).chain(growth::HEADS).map(str::to_owned).collect();
         text.push('\n');
-        for cells in std::iter::once(head).chain(page::rows(line)) {
+        for cells in std::iter::once(head).chain(growth::rows(line)) {
             let cells: Vec<_> = cells.iter().map(|cell| format!("{cell:>11}")).collect();
             let _ = writeln!(text, "{}", cells.join(" "));
         }

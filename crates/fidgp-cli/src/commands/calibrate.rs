@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use fidgp_lab::experiment::CONFIG_FILE;
+use fidgp_lab::files::CONFIG_FILE;
 use fidgp_lab::{calibrate, config, device};
 
 use super::Outcome;

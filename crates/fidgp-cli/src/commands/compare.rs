@@ -3,11 +3,13 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use fidgp_lab::compare::{self, Comparison, Plan, Spread, TEMPERED, verdict};
+use fidgp_lab::compare::{self, Plan};
 use fidgp_lab::config::{self, DataConfig, Override, RunConfig};
-use fidgp_lab::report::format;
 use fidgp_lab::train::Watch;
 use fidgp_lab::{LabError, device};
+use fidgp_report::pages::comparison::{TEMPERED, verdict};
+use fidgp_report::record::comparison::{Comparison, Spread};
+use fidgp_report::words::format;
 
 use super::Outcome;
 use super::train::{command_line, cores, data_root, splits, threads_for};

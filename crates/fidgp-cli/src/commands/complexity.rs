@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use fidgp_lab::complexity::{self, Options, Row};
+use fidgp_lab::complexity::{self, Options};
 use fidgp_lab::device;
-use fidgp_lab::record::check_writable;
-use fidgp_lab::report::format;
+use fidgp_report::pages;
+use fidgp_report::record::check_writable;
+use fidgp_report::record::complexity::Row;
+use fidgp_report::words::format;
 
 use super::Outcome;
 use crate::args::Complexity;
@@ -23,7 +25,7 @@ pub fn run(arguments: &Complexity) -> Outcome {
     arguments.out.as_deref().map_or(Ok(()), check_writable)?;
     let table = complexity::run(&options)?;
     if let Some(out) = &arguments.out {
-        tell!("wrote {}", complexity::write(&table, out)?.display());
+        tell!("wrote {}", pages::complexity::write(&table, out)?.display());
     }
     if arguments.json {
         super::print_json(&table)?;

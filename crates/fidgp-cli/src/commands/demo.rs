@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use fidgp_lab::config::TrainConfig;
 use fidgp_lab::device;
-use fidgp_lab::experiment::{self, COMMAND_FILE, Setting};
+use fidgp_lab::experiment;
+use fidgp_lab::files::COMMAND_FILE;
+use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::{config, report};
 
 use super::Outcome;
@@ -24,7 +26,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         kl.weight
     );
     tch::set_num_threads(1);
-    let setting = Setting {
+    let context = RunContext {
         device: device::choose(&arguments.device)?,
         data_root: "data".into(),
         run: arguments.out.clone(),
@@ -35,10 +37,10 @@ pub fn run(arguments: &Demo) -> Outcome {
         parallel: 1,
         stop: super::stop_on_interrupt(),
         command: Some(format!("fidgp demo --seed {}", arguments.seed)),
-        go_on: format!("fidgp train --resume {}", super::quoted(&arguments.out.display().to_string())),
+        resume_command: format!("fidgp train --resume {}", super::quoted(&arguments.out.display().to_string())),
     };
     let mut bar = EpochBar::new(&config);
-    let results = experiment::run(&config, &setting, &mut bar)?;
+    let results = experiment::run(&config, &context, &mut bar)?;
     drop(bar);
     results.iter().try_for_each(super::print_metrics)?;
     let page = report::write_report(&[report::Run::read(&arguments.out)?], &arguments.out.join("report.html"))?.html;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use fidgp::Key;
 use fidgp::linalg::{Check, Jitter, Named, cholesky};
-use fidgp_cuda::CudaLibrary;
 use fidgp_lab::device::ENGINE;
+use fidgp_torch::CudaLibrary;
 use tch::{Device, Kind};
 
 use super::Outcome;
@@ -18,10 +18,11 @@ pub fn run(cuda: &CudaLibrary) -> Outcome {
     line("engine", format!("{ENGINE} through tch 0.24"));
     line(
         "libtorch",
-        fidgp_cuda::linked_libtorch().map_or("not found in this process".to_owned(), |path| path.display().to_string()),
+        fidgp_torch::linked_libtorch()
+            .map_or("not found in this process".to_owned(), |path| path.display().to_string()),
     );
     line("CUDA library", cuda.to_string());
-    line("NVIDIA driver", fidgp_cuda::driver_version().unwrap_or_else(|| "none".to_owned()));
+    line("NVIDIA driver", fidgp_torch::driver_version().unwrap_or_else(|| "none".to_owned()));
     line("devices", devices());
     line(
         "threads",

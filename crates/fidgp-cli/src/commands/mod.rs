@@ -10,10 +10,13 @@ pub mod demo;
 pub mod doctor;
 pub mod eval;
 pub mod export;
+pub mod fit_posterior;
+pub mod onnx;
 pub mod ood;
 pub mod predict;
 mod predict_pixels;
 pub mod report;
+pub mod serve;
 pub mod train;
 pub mod verify;
 pub mod wrap;
@@ -22,9 +25,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fidgp_lab::model_folder::MODEL_CONFIG_FILE;
-use fidgp_lab::record::Results;
-use fidgp_lab::{LabError, experiment};
+use fidgp_lab::LabError;
+use fidgp_lab::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
+use fidgp_report::record::Results;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -77,7 +80,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// The command that goes on with a run, on the data and the device that were named, with as many threads.
-fn go_on(run: &Path, place: &crate::args::Place) -> String {
+fn resume_command(run: &Path, place: &crate::args::Place) -> String {
     let mut words = vec!["fidgp".to_owned(), "train".to_owned(), "--resume".to_owned(), run.display().to_string()];
     if let Some(data) = &place.data {
         words.extend(["--data".to_owned(), data.display().to_string()]);
@@ -95,7 +98,7 @@ fn go_on(run: &Path, place: &crate::args::Place) -> String {
 /// Writes to standard output. A reader that has seen enough (`fidgp verify | head`) is no error; a full disk is.
 fn print(text: &str) -> Result<(), LabError> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(crate::words::harmless(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(LabError::file(Path::new("standard output"), &error))
         }
@@ -111,7 +114,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), LabError> {
 
 /// Refuses what is no run folder, for commands that need what a model folder does not have.
 fn check_is_run(folder: &Path) -> Result<(), LabError> {
-    if folder.join(experiment::CONFIG_FILE).exists() || !folder.join(MODEL_CONFIG_FILE).exists() {
+    if folder.join(CONFIG_FILE).exists() || !folder.join(MODEL_CONFIG_FILE).exists() {
         return Ok(());
     }
     Err(LabError::config(

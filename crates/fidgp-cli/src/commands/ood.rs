@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use fidgp_lab::ood::{self, More, OneU, STATISTICS_FILE, Settings};
-use fidgp_lab::predict::Predictor;
-use fidgp_lab::record::{OodDocument, check_writable, write_atomically};
-use fidgp_lab::report::ood::write_ood_report;
+use fidgp_lab::predict::Trained;
 use fidgp_lab::{LabError, device};
+use fidgp_report::pages;
+use fidgp_report::record::{OodDocument, check_writable, write_atomically};
 
 use super::Outcome;
 use super::train::{command_line, data_root, threads_for};
@@ -21,7 +21,7 @@ pub fn run(arguments: &Ood) -> Outcome {
     check_writable(&out)?;
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
-            let predictor = Predictor::open(model, device::choose(&arguments.place.device)?)?;
+            let predictor = Trained::open(model, device::choose(&arguments.place.device)?)?;
             tch::set_num_threads(threads_for(&predictor.config, arguments.place.threads)?);
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.place.data.as_deref(), &predictor.config)?;
@@ -38,7 +38,7 @@ pub fn run(arguments: &Ood) -> Outcome {
     bench.write_arrays(&out)?;
     bench.document.write(&out.join("ood.json"))?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
-    let page = write_ood_report(&bench, &out)?;
+    let page = pages::ood::write(&bench.document, &bench.id, &bench.ood, &out)?;
     if arguments.json {
         super::print_json(&bench.document)?;
     } else {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fidgp_lab::predict::{ClassPrediction, NumberPrediction, Predictor};
+use fidgp::predict::{Effort, WeightDraws};
+use fidgp_lab::predict::{self, ClassPrediction, NumberPrediction, Predictor, Trained};
 use fidgp_lab::{LabError, device};
 use serde_json::{Value, json};
 
@@ -16,23 +17,28 @@ use crate::args::Predict;
 pub(super) type Failed = (PathBuf, LabError);
 
 pub fn run(arguments: &Predict) -> Outcome {
-    let predictor = Predictor::open(&arguments.model, device::choose(&arguments.device)?)?;
-    tch::set_num_threads(threads_for(&predictor.config, arguments.threads)?);
-    let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
+    let trained = Trained::open(&arguments.model, device::choose(&arguments.device)?)?;
+    tch::set_num_threads(threads_for(&trained.config, arguments.threads)?);
+    let draws = arguments.draws.unwrap_or(trained.config.predict.draws);
     if draws == 0 {
         return Err(LabError::config("--draws", "0 must be at least 1; 8 is usual"));
     }
-    let (said, failed) = if predictor.segments() {
-        super::predict_pixels::run(&predictor, arguments, draws)?
-    } else if predictor.view.is_some() {
-        pictures(&predictor, arguments, draws)?
+    fidgp_files::limits::SIZE
+        .check(draws)
+        .map_err(|exceeded| LabError::config("--draws", format!("is too large: {exceeded}")))?;
+    let effort = Effort { draws: Some(draws), tolerance: arguments.tolerance };
+    let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
+    let (said, failed) = if predictor.trained().segments() {
+        super::predict_pixels::run(&mut predictor, arguments, effort)?
+    } else if predictor.trained().view.is_some() {
+        pictures(&mut predictor, arguments, effort)?
     } else {
-        tables(&predictor, arguments, draws)?
+        tables(&mut predictor, arguments, Effort { tolerance: None, ..effort })?
     };
     if arguments.json {
         let failed: Vec<_> = failed
             .iter()
-            .map(|(file, error)| json!({"input": file.display().to_string(), "error": error.to_string()}))
+            .map(|(file, error)| json!({"input": file.display().to_string(), "error": crate::words::without_trace(&error.to_string())}))
             .collect();
         super::print_json(
             &json!({"model": arguments.model.display().to_string(), "draws": draws, "inputs": said.json, "failed": failed}),
@@ -41,7 +47,7 @@ pub fn run(arguments: &Predict) -> Outcome {
         super::print(&said.table)?;
     }
     for (_, error) in &failed {
-        tell!("error: {error}");
+        tell!("error: {}", crate::words::without_trace(&error.to_string()));
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -52,19 +58,19 @@ pub(super) struct Said {
     pub json: Vec<Value>,
 }
 
-fn pictures(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Said, Vec<Failed>), LabError> {
+fn pictures(predictor: &mut Predictor, arguments: &Predict, effort: Effort) -> Result<(Said, Vec<Failed>), LabError> {
     let (files, mut failed) = files(&arguments.inputs);
     let mut sound = Vec::new();
-    for (file, prediction) in predictor.classify(&files, draws, arguments.tolerance)? {
+    for (file, prediction) in predict::files::classify(predictor, &files, effort)? {
         match prediction {
             Ok(prediction) => sound.push((file, prediction)),
             Err(error) => failed.push((file, error)),
         }
     }
     let top = arguments.top.get();
-    let json = sound.iter().map(|(file, prediction)| class_json(predictor, file, prediction, top)).collect();
+    let json = sound.iter().map(|(file, prediction)| class_json(predictor.trained(), file, prediction, top)).collect();
     warn_of_errors(&sound, arguments.tolerance);
-    Ok((Said { table: class_table(predictor, &sound, top), json }, failed))
+    Ok((Said { table: class_table(predictor.trained(), &sound, top), json }, failed))
 }
 
 /// Says where all draws there are were not enough for the bound.
@@ -104,8 +110,8 @@ fn pictures_of(input: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(found)
 }
 
-fn class_json(predictor: &Predictor, file: &Path, said: &ClassPrediction, top: usize) -> Value {
-    let class = |(index, probability): (usize, f64)| json!({"class": predictor.classes[index], "index": index, "probability": probability});
+fn class_json(trained: &Trained, file: &Path, said: &ClassPrediction, top: usize) -> Value {
+    let class = |(index, probability): (usize, f64)| json!({"class": trained.classes[index], "index": index, "probability": probability});
     let ClassPrediction { total, aleatoric, epistemic, draws, .. } = said;
     let top: Vec<_> = said.top(top).into_iter().map(class).collect();
     let mut json = json!({"input": file.display().to_string(), "top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws});
@@ -118,7 +124,7 @@ fn class_json(predictor: &Predictor, file: &Path, said: &ClassPrediction, top: u
 }
 
 /// One line for each class shown; file and uncertainty stand beside the first.
-fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], top: usize) -> String {
+fn class_table(trained: &Trained, said: &[(PathBuf, ClassPrediction)], top: usize) -> String {
     if said.is_empty() {
         return String::new();
     }
@@ -126,14 +132,14 @@ fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], top: 
     let files: Vec<String> = said.iter().map(|(file, _)| file.display().to_string()).collect();
     let file_width = widest(&mut files.iter().map(|file| file.chars().count())).max(7);
     let shown = said.iter().flat_map(|(_, said)| said.top(top));
-    let class_width = widest(&mut shown.map(|(index, _)| predictor.classes[index].chars().count())).max(5);
+    let class_width = widest(&mut shown.map(|(index, _)| trained.classes[index].chars().count())).max(5);
     let mut text = format!(
         "{:<file_width$}  {:<class_width$}  {:>7}  {:<10}  {:>6}  {:>9}  {:>9}\n",
         "picture", "class", "prob.", "", "total", "aleatoric", "epistemic"
     );
     for (file, (_, said)) in files.iter().zip(said) {
         for (place, (index, probability)) in said.top(top).into_iter().enumerate() {
-            let (file, class) = (if place == 0 { file } else { "" }, &predictor.classes[index]);
+            let (file, class) = (if place == 0 { file } else { "" }, &trained.classes[index]);
             let line = format!(
                 "{file:<file_width$}  {class:<class_width$}  {:>5.1} %  {:<10}",
                 100.0 * probability,
@@ -144,7 +150,7 @@ fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], top: 
             let _ = writeln!(text, "{}", if place == 0 { line + &doubt } else { line }.trim_end());
         }
     }
-    let classes = predictor.classes.len();
+    let classes = trained.classes.len();
     let most = (classes as f64).ln();
     let draws = said.iter().map(|(_, said)| said.draws).max().unwrap_or(0);
     let _ = writeln!(text, "\nuncertainty in nats, at most {most:.2} for {classes} classes; weight draws: {draws}");
@@ -158,10 +164,10 @@ fn bar(probability: f64) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-fn tables(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Said, Vec<Failed>), LabError> {
+fn tables(predictor: &mut Predictor, arguments: &Predict, effort: Effort) -> Result<(Said, Vec<Failed>), LabError> {
     let (mut said, mut failed) = (Said { table: String::new(), json: Vec::new() }, Vec::new());
     for file in &arguments.inputs {
-        match predictor.regress(file, draws) {
+        match predict::files::regress(predictor, file, effort) {
             Ok(rows) => {
                 said.table += &number_table(file, &rows);
                 let row = |(row, prediction): (usize, &NumberPrediction)| json!({"input": file.display().to_string(), "row": row, "prediction": prediction});
@@ -172,7 +178,11 @@ fn tables(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sai
         }
     }
     if !said.table.is_empty() {
-        let _ = writeln!(said.table, "\n± is one deviation of a new observation; weight draws: {draws}");
+        let _ = writeln!(
+            said.table,
+            "\n± is one deviation of a new observation; weight draws: {}",
+            effort.draws.unwrap_or_default()
+        );
     }
     Ok((said, failed))
 }

@@ -4,15 +4,16 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use fidgp::predict::Effort;
 use fidgp_lab::LabError;
-use fidgp_lab::predict::Predictor;
-use fidgp_lab::record::write_atomically;
+use fidgp_lab::predict::{self, Predictor};
+use fidgp_report::record::write_atomically;
 use serde_json::json;
 
 use super::predict::{Failed, Said, files};
 use crate::args::Predict;
 
-pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Said, Vec<Failed>), LabError> {
+pub fn run(predictor: &mut Predictor, arguments: &Predict, effort: Effort) -> Result<(Said, Vec<Failed>), LabError> {
     if arguments.tolerance.is_some() {
         return Err(LabError::config("--tolerance", "is for whole pictures; give a segmentation its --draws"));
     }
@@ -25,7 +26,7 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
     let mut taken = HashSet::new();
     let pictures: HashSet<_> = files.iter().filter_map(|file| file.canonicalize().ok()).collect();
     for file in files {
-        let prediction = match predictor.segment(&file, draws) {
+        let prediction = match predict::files::segment(predictor, &file, effort) {
             Ok(prediction) => prediction,
             Err(error) => {
                 failed.push((file, error));
@@ -39,8 +40,7 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
         }
         write_atomically(&map, &prediction.map.to_png()?)?;
         let top = prediction.top(arguments.top.get());
-        let class =
-            |&(index, share): &(usize, f64)| json!({"class": predictor.classes[index], "index": index, "share": share});
+        let class = |&(index, share): &(usize, f64)| json!({"class": predictor.trained().classes[index], "index": index, "share": share});
         said.json.push(json!({
             "input": file.display().to_string(),
             "map": map.display().to_string(),
@@ -49,7 +49,8 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
             "aleatoric": prediction.aleatoric,
             "epistemic": prediction.epistemic,
         }));
-        let shares = top.iter().map(|(index, share)| format!("{} {:.0} %", predictor.classes[*index], 100.0 * share));
+        let shares =
+            top.iter().map(|(index, share)| format!("{} {:.0} %", predictor.trained().classes[*index], 100.0 * share));
         let shares = shares.collect::<Vec<_>>().join(", ");
         let _ = writeln!(
             said.table,
@@ -62,7 +63,7 @@ pub fn run(predictor: &Predictor, arguments: &Predict, draws: u64) -> Result<(Sa
         );
     }
     if !said.table.is_empty() {
-        let classes = predictor.classes.len();
+        let classes = predictor.trained().classes.len();
         let _ = writeln!(
             said.table,
             "\nshares of pixels; uncertainty in nats per pixel, at most {:.2} for {classes} classes; maps show picture, \

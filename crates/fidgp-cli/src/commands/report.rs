@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fidgp_lab::record::RESULTS_FILE;
 use fidgp_lab::{LabError, report};
+use fidgp_report::record::RESULTS_FILE;
 
 use super::Outcome;
 use crate::args::Report;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use fidgp_lab::config::{self, DataConfig, NetworkConfig, RunConfig};
-use fidgp_lab::experiment::{self, CONFIG_FILE, Setting};
+use fidgp_lab::experiment;
+use fidgp_lab::files::CONFIG_FILE;
+use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::Watch;
 use fidgp_lab::{LabError, device};
 
@@ -17,7 +19,7 @@ pub fn run(arguments: &Train) -> Outcome {
     let (config, run, resume) = plan(arguments)?;
     let device = device::choose(&arguments.place.device)?;
     tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
-    let setting = Setting {
+    let context = RunContext {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
         run: run.clone(),
@@ -28,16 +30,16 @@ pub fn run(arguments: &Train) -> Outcome {
         parallel: arguments.parallel.map_or_else(cores, NonZero::get),
         stop: super::stop_on_interrupt(),
         command: Some(command_of_run()),
-        go_on: go_on(arguments, &run),
+        resume_command: resume_command(arguments, &run),
     };
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
         _ => Box::new(EpochBar::new(&config)),
     };
-    let results = experiment::run(&config, &setting, watch.as_mut())?;
+    let results = experiment::run(&config, &context, watch.as_mut())?;
     drop(watch);
     let Some(results) = results else {
-        tell!("\nonce all members are there: {}", super::go_on(&run, &arguments.place));
+        tell!("\nonce all members are there: {}", super::resume_command(&run, &arguments.place));
         return Ok(ExitCode::SUCCESS);
     };
     super::print_metrics(&results)?;
@@ -46,10 +48,10 @@ pub fn run(arguments: &Train) -> Outcome {
 }
 
 /// The command that goes on with a run, for the same member or splits.
-fn go_on(arguments: &Train, run: &Path) -> String {
+fn resume_command(arguments: &Train, run: &Path) -> String {
     let member = arguments.member.map_or(String::new(), |member| format!(" --member {member}"));
     let splits = arguments.splits.as_ref().map_or(String::new(), |some| format!(" --splits {}", super::quoted(some)));
-    super::go_on(run, &arguments.place) + &member + &splits
+    super::resume_command(run, &arguments.place) + &member + &splits
 }
 
 /// What is run, where, and whether it goes on: from a config, or from the folder of an earlier run.
@@ -76,14 +78,8 @@ pub(super) fn threads_for(config: &RunConfig, asked: Option<NonZero<u16>>) -> Re
             return Err(LabError::config("--threads", why));
         }
         (Some(threads), _) => threads.get().into(),
-        (None, NetworkConfig::Mlp { .. }) => 1,
-        (
-            None,
-            NetworkConfig::Resnet { .. }
-            | NetworkConfig::ResnetCifar { .. }
-            | NetworkConfig::Fcn { .. }
-            | NetworkConfig::Hrnet { .. },
-        ) => cores() as i32,
+        (None, NetworkConfig::Mlp(_)) => 1,
+        (None, _) => cores() as i32,
     })
 }
 

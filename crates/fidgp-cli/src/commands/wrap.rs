@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use fidgp_lab::config::{self, StartConfig};
 use fidgp_lab::device;
-use fidgp_lab::experiment::{self, Setting, WrapReport};
+use fidgp_lab::experiment::{self, WrapReport};
+use fidgp_lab::run_folder::RunContext;
 
 use super::Outcome;
 use super::train::{command_line, data_root, threads_for};
@@ -20,7 +21,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         config.start = Some(StartConfig { weights: weights.clone(), statistics_images, backbone });
     }
     tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
-    let setting = Setting {
+    let context = RunContext {
         device: device::choose(&arguments.place.device)?,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
         run: arguments.out.clone().unwrap_or_default(),
@@ -31,9 +32,9 @@ pub fn run(arguments: &Wrap) -> Outcome {
         parallel: 1,
         stop: &AtomicBool::new(false),
         command: Some(command_line()),
-        go_on: super::go_on(&arguments.out.clone().unwrap_or_default(), &arguments.place),
+        resume_command: super::resume_command(&arguments.out.clone().unwrap_or_default(), &arguments.place),
     };
-    let report = experiment::wrap(&config, &setting, arguments.out.is_some(), &mut |text| tell!("{text}"))?;
+    let report = experiment::wrap(&config, &context, arguments.out.is_some(), &mut |text| tell!("{text}"))?;
     if arguments.json {
         super::print_json(&report)?;
     } else {
@@ -43,7 +44,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         tell!("BatchNorm statistics are those of the file: {why}");
     }
     if let Some(run) = &arguments.out {
-        tell!("\nrun: {}\ntrain it with: {}", run.display(), setting.go_on);
+        tell!("\nrun: {}\ntrain it with: {}", run.display(), context.resume_command);
     }
     Ok(ExitCode::SUCCESS)
 }

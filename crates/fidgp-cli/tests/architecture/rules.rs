@@ -7,29 +7,69 @@ use crate::rust_text::{Token, code_only, is_name, tokens};
 /// Every crate and the crates it may build on. Its tests may also use whatever stands above it.
 const CRATES: &[(&str, &[&str])] = &[
     ("fidgp-metrics", &[]),
-    ("fidgp-data", &[]),
-    ("fidgp-cuda", &[]),
+    ("fidgp-files", &[]),
+    ("fidgp-decision", &["fidgp-metrics", "fidgp-files"]),
+    ("fidgp-report", &["fidgp-metrics", "fidgp-files"]),
+    ("fidgp-serve", &[]),
+    ("fidgp-data", &["fidgp-files"]),
+    ("fidgp-torch", &[]),
     ("fidgp", &[]),
-    ("fidgp-zoo", &["fidgp"]),
-    ("fidgp-lab", &["fidgp", "fidgp-zoo", "fidgp-metrics", "fidgp-data", "fidgp-cuda"]),
-    ("fidgp-cli", &["fidgp", "fidgp-zoo", "fidgp-metrics", "fidgp-data", "fidgp-cuda", "fidgp-lab"]),
+    ("fidgp-zoo", &["fidgp", "fidgp-files"]),
+    ("fidgp-onnx", &["fidgp", "fidgp-files"]),
+    (
+        "fidgp-lab",
+        &[
+            "fidgp",
+            "fidgp-zoo",
+            "fidgp-onnx",
+            "fidgp-decision",
+            "fidgp-metrics",
+            "fidgp-files",
+            "fidgp-report",
+            "fidgp-data",
+            "fidgp-torch",
+        ],
+    ),
+    (
+        "fidgp-cli",
+        &[
+            "fidgp",
+            "fidgp-zoo",
+            "fidgp-onnx",
+            "fidgp-decision",
+            "fidgp-metrics",
+            "fidgp-files",
+            "fidgp-report",
+            "fidgp-data",
+            "fidgp-torch",
+            "fidgp-lab",
+            "fidgp-serve",
+        ],
+    ),
 ];
 
-/// The modules of `fidgp`. Each uses earlier lines only; neighbours on one line may use each other in one direction.
-const MODULES: &[&[&str]] = &[
-    &["normal"],
-    &["key", "error"],
-    &["linalg"],
-    &["spectral", "distribution"],
-    &["flow", "prior"],
-    &["posterior", "conditional"],
-    &["weight"],
-    &["layer"],
-    &["objective", "predict"],
-    &["ood"],
-];
+/// Where the orders of modules are written down; that of crates stands above.
+const ORDERS: &str = "ARCHITECTURE.md";
 
-/// Where the orders are written down.
+/// The modules of a crate in order. Each uses earlier lines only; neighbours on one line may use each other in one direction.
+pub type Order = Vec<Vec<String>>;
+
+/// The orders of a page: lines such as `crate: a → b, c → d` and their continuations, in blocks fenced with `order`.
+pub fn orders(page: &str) -> HashMap<String, Order> {
+    let blocks = page.split("```order\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for line in blocks.flat_map(str::lines) {
+        match (line.split_once(':'), texts.last_mut()) {
+            (Some((name, text)), _) => texts.push((name.trim().to_owned(), text.to_owned())),
+            (None, Some((_, text))) => *text += line,
+            (None, None) => {}
+        }
+    }
+    let names = |level: &str| level.split(',').map(|name| name.trim().to_owned()).collect();
+    texts.into_iter().map(|(name, text)| (name, text.split('→').map(names).collect())).collect()
+}
+
+/// Where the order of crates is written down.
 const PLACE: &str = file!();
 
 /// Dependencies of one manifest that go against `CRATES`.
@@ -58,27 +98,30 @@ pub fn backwards_dependencies(manifest: &str) -> Vec<String> {
     complaints
 }
 
-/// References between modules of `fidgp` that go against `MODULES`. Files are given by their path under `src`.
-pub fn backwards_references(files: &[(String, String)]) -> Vec<String> {
-    let exports = files.iter().find(|(path, _)| path == "lib.rs").map(|(_, text)| re_exports(text)).unwrap_or_default();
+/// References between modules of a crate that go against their order. Files are given by their path under `src`.
+pub fn backwards_references(name: &str, order: &Order, files: &[(String, String)]) -> Vec<String> {
+    let is_root = |path: &str| path == "lib.rs" || path == "main.rs";
+    let rank = |module: &str| order.iter().position(|line| line.iter().any(|known| known == module));
+    let exports = files.iter().find(|(path, _)| is_root(path)).map(|(_, text)| re_exports(text)).unwrap_or_default();
     let mut complaints = Vec::new();
     let mut between_neighbours: HashMap<(String, String), String> = HashMap::new();
-    for (path, text) in files.iter().filter(|(path, _)| path != "lib.rs") {
+    for (path, text) in files.iter().filter(|(path, _)| !is_root(path)) {
         let module = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
         let Some(own_rank) = rank(module) else {
-            complaints
-                .push(format!("crates/fidgp/src/{path}: `{module}` has no place in the order: give it one in {PLACE}"));
+            complaints.push(format!(
+                "crates/{name}/src/{path}: `{module}` has no place in the order: give it one in {ORDERS}"
+            ));
             continue;
         };
-        for (name, line) in root_references(text, module_depth(path)) {
-            let used = exports.get(&name).unwrap_or(&name);
-            let place = format!("crates/fidgp/src/{path}:{line}");
+        for (used, line) in root_references(text, module_depth(path)) {
+            let used = exports.get(&used).unwrap_or(&used);
+            let place = format!("crates/{name}/src/{path}:{line}");
             if used == "*" {
                 complaints.push(format!("{place}: a glob over the whole crate hides what is used: name it"));
             } else if rank(used).is_some_and(|rank| rank > own_rank) {
                 complaints.push(format!(
                     "{place}: `{module}` uses `{used}`, which comes later: move what they share to an earlier module \
-                     (or, if only a test needs it, move the test to crates/fidgp/tests)"
+                     (or, if only a test needs it, move the test to crates/{name}/tests)"
                 ));
             } else if rank(used) == Some(own_rank) && used != module {
                 if let Some(other) = between_neighbours.get(&(used.clone(), module.to_owned())) {
@@ -90,10 +133,6 @@ pub fn backwards_references(files: &[(String, String)]) -> Vec<String> {
         }
     }
     complaints
-}
-
-fn rank(module: &str) -> Option<usize> {
-    MODULES.iter().position(|line| line.contains(&module))
 }
 
 /// How many `super`s lead from a file to the root of its crate.
@@ -170,9 +209,19 @@ fn heads(tokens: &[Token<'_>]) -> Vec<(String, usize)> {
 mod tests {
     use super::*;
 
+    const PAGE: &str =
+        "```order\nfidgp-data: a → b\nfidgp: error → linalg →\n  flow, prior → layer → ood\n```\nother: text";
+
     fn complaints_about(files: &[(&str, &str)]) -> Vec<String> {
         let own: Vec<_> = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-        backwards_references(&own)
+        backwards_references("fidgp", &orders(PAGE)["fidgp"], &own)
+    }
+
+    #[test]
+    fn orders_are_read_from_a_page() {
+        let orders = orders(PAGE);
+        assert_eq!((orders.len(), orders["fidgp-data"].len(), orders["fidgp"].len()), (2, 2, 5));
+        assert_eq!(orders["fidgp"][2], ["flow", "prior"]);
     }
 
     #[test]
@@ -196,7 +245,7 @@ mod tests {
         ] {
             assert_eq!(complaints_about(&[lib, ("prior.rs", hidden)]).len(), 1, "{hidden}");
         }
-        assert_eq!(complaints_about(&[("flow/made/masks.rs", "use super::super::super::weight;")]).len(), 1);
+        assert_eq!(complaints_about(&[("flow/made/masks.rs", "use super::super::super::layer;")]).len(), 1);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Times: what is measured, and how it grows. The times themselves are the machine's affair.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-
+use crate::child::Running;
 use crate::{Place, contents, json};
 
 /// A ResNet-18 of a sixteenth of the usual width.
@@ -97,12 +95,10 @@ fn an_interrupted_growth_leaves_nothing() {
     let place = place();
     let axis = format!("batch=1{}", ",1024".repeat(15)); // long enough, however slowly the interrupt comes
     let all = words(&["--grow", &axis, "--out", "growth"]);
-    let mut child = place.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (mut said, mut first) = (BufReader::new(child.stderr.take().unwrap()), String::new());
-    said.read_line(&mut first).unwrap();
-    assert!(first.starts_with("batch = 1: train"), "{first}");
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    assert!(!child.wait().unwrap().success());
+    let mut child = Running::start(place.command(&all));
+    child.until("its first line", |said| said.err.starts_with("batch = 1: train"));
+    child.signal("-TERM");
+    assert_ne!(child.said().code, Some(0));
     assert!(!place.path("growth").exists());
 }
 

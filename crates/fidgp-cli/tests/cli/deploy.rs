@@ -270,6 +270,7 @@ fn what_is_no_model_is_said() {
         .ends(2)
         .says(&["holds a config.json already", "--force"]);
     place.fidgp(&["export", words(trained()), "--out", "model", "--force"]).ends(0);
+    crate::strangers::forget_digests(&place.path("model/config.json"));
     let picture = fixture("cifar100-pictures/apple.png");
     let predict = || place.fidgp(&["predict", "model", words(&picture), "--device", "cpu"]);
     for (file, from, to, named) in [

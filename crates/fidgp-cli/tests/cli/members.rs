@@ -1,8 +1,7 @@
 //! Members of a deep ensemble, trained by processes of their own.
 
-use std::process::{Child, Stdio};
-
-use crate::{Place, Said, contents, json, left};
+use crate::child::Running;
+use crate::{Place, contents, json, left};
 
 fn words<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let small = ["method=ensemble", "baseline.members=2", "train.epochs=4", "train.kl={}", "network.hidden=[10, 10]"];
@@ -14,10 +13,9 @@ fn words<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 fn members_trained_apart_are_the_ensemble_trained_at_once() {
     let place = Place::new();
     place.fidgp(&words("whole", &[])).ends(0);
-    let start = |k: &str| place.command(&words("apart", &["--member", k])).stderr(Stdio::piped()).spawn().unwrap();
-    let both: Vec<Child> = ["0", "1"].map(start).into();
-    for child in both {
-        Said::by(&child.wait_with_output().unwrap()).ends(0);
+    let start = |k: &str| Running::start(place.command(&words("apart", &["--member", k])));
+    for child in ["0", "1"].map(start) {
+        child.said().ends(0);
     }
     assert!(!place.path("apart/results.json").exists());
     place.fidgp(&["train", "--resume", "apart", "--device", "cpu"]).ends(0);

@@ -254,14 +254,3 @@ fn a_full_standard_error_ends_nothing() {
     let output = place.command(&["report", "nowhere"]).stdout(Stdio::null()).stderr(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
-
-/// The epoch log is a convenience: where it cannot be written the run goes on and says so.
-#[test]
-#[cfg(target_os = "linux")]
-fn a_full_log_does_not_end_a_run() {
-    let place = Place::new();
-    fs::create_dir(place.path("run")).unwrap();
-    std::os::unix::fs::symlink("/dev/full", place.path("run/metrics.jsonl")).unwrap();
-    place.train(&[]).ends(0).says(&["an epoch could not be logged"]);
-    assert!(place.path("run/results.json").is_file());
-}

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::child::Running;
 use crate::{Place, Said, contents, json, words_of_training};
 
 /// Never done before it is caught, with several steps an epoch.
@@ -29,7 +29,7 @@ pub fn tensor(path: &Path, name: &str) -> Vec<f32> {
 }
 
 /// All tensors of a safetensors file: the header without the progress (it holds seconds), and the bytes.
-fn tensors(path: &Path) -> (Value, Vec<u8>) {
+pub fn tensors(path: &Path) -> (Value, Vec<u8>) {
     let bytes = fs::read(path).unwrap();
     let mut header = header(&bytes);
     header.as_object_mut().unwrap().remove("__metadata__");
@@ -46,14 +46,10 @@ fn interrupted(place: &Place, words: &[&str], first_sign: &str) -> Said {
 /// Starts a run, waits for a file and sends it a signal.
 #[track_caller]
 fn signalled(place: &Place, words: &[&str], first_sign: &str, signal: &str) -> Said {
-    let mut child = place.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while !place.path(first_sign).exists() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before {first_sign} came");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    Said::by(&child.wait_with_output().unwrap())
+    let mut child = Running::start(place.command(words));
+    child.until(first_sign, |_| place.path(first_sign).exists());
+    child.signal(signal);
+    child.said()
 }
 
 #[test]
@@ -87,7 +83,7 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
 }
 
 /// Losses and validations by epoch, the later line of an epoch counting.
-fn epochs(place: &Place) -> Vec<(u64, Value, Value)> {
+pub fn epochs(place: &Place) -> Vec<(u64, Value, Value)> {
     let text = fs::read_to_string(place.path("run/metrics.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let by_epoch = lines.map(|line| (line["epoch"].as_u64().unwrap(), (line["loss"].clone(), line["metrics"].clone())));
@@ -131,13 +127,10 @@ fn a_closed_terminal_saves_and_nohup_goes_on() {
     let train = words_of_training(&["--set", "train.epochs=60", "--set", "train.kl={}"]);
     let mut child = Command::new("nohup");
     child.arg(env!("CARGO_BIN_EXE_fidgp")).args(&train).current_dir(place.path(""));
-    let mut child = child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while !place.path("run/checkpoint/last.safetensors").exists() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before its first checkpoint");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let _ = Command::new("kill").args(["-HUP", &child.id().to_string()]).status();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut child = Running::start(child);
+    child.until("its first checkpoint", |_| place.path("run/checkpoint/last.safetensors").exists());
+    child.signal("-HUP");
+    child.said().ends(0);
 }
 
 /// Who asks twice is heard at once: the program ends by itself, it does not crash.
@@ -147,14 +140,12 @@ fn a_second_interrupt_ends_at_once() {
     for _ in 0..3 {
         let place = Place::new();
         let words = words_of_training(&["--set", ENDLESS]);
-        let mut child = place.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        while !place.path("run/run.toml").exists() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let id = child.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &id]).status();
-        let _ = Command::new("kill").args(["-INT", &id]).status();
-        let code = child.wait().unwrap().code();
+        let mut child = Running::start(place.command(&words));
+        child.until("its config", |_| place.path("run/run.toml").exists());
+        let id = child.id();
+        child.signal("-INT");
+        let _ = Command::new("kill").args(["-INT", &id]).status(); // it may be done
+        let code = child.said().code;
         assert!(matches!(code, Some(130 | 1)), "{code:?}"); // 1: it was done with its step before the second came
     }
 }

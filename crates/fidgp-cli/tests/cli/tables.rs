@@ -51,14 +51,14 @@ fn houses(rows: usize) -> String {
     text
 }
 
-fn place() -> Place {
+pub fn place() -> Place {
     let place = Place::new();
     place.write("houses.toml", CONFIG);
     place.write("data/houses.csv", &houses(200));
     place
 }
 
-const TRAIN: [&str; 7] = ["train", "houses.toml", "--device", "cpu", "--data", "data", "--out"];
+pub const TRAIN: [&str; 7] = ["train", "houses.toml", "--device", "cpu", "--data", "data", "--out"];
 
 fn means(text: &str) -> Vec<f64> {
     let said: Value = serde_json::from_str(text).unwrap();

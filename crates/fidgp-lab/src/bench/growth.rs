@@ -4,62 +4,21 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use fidgp_zoo::plan::PAPER_FOUR;
-use serde::Serialize;
 
-use super::{Bench, BenchOptions, Measured};
+use super::{Bench, BenchOptions};
 use crate::config::{Override, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Counting, cost, prediction_macs, training_macs};
-use crate::record::{Hardware, commit};
+use crate::record::commit;
+use crate::record::growth::{GROWTH_SCHEMA, Grown, Growth, Line, Point};
 
-/// The version of the document.
-pub const GROWTH_SCHEMA: &str = "fidgp-growth/1";
-
-/// What varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Grown {
-    /// R = C = M of the inducing matrices; rules of the config keep their own sizes.
-    M,
-    /// Weight draws of a prediction; a training step has one.
-    K,
-    /// Images in a batch.
-    Batch,
-    /// Which layers are Bayesian.
-    Layers,
-}
-
-impl Grown {
-    /// Every axis.
-    pub const ALL: [Self; 4] = [Self::M, Self::K, Self::Batch, Self::Layers];
-
-    /// As it is typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::M => "m",
-            Self::K => "k",
-            Self::Batch => "batch",
-            Self::Layers => "layers",
-        }
-    }
-
-    /// In words.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::M => "inducing size M",
-            Self::K => "weight draws K",
-            Self::Batch => "images in a batch",
-            Self::Layers => "Bayesian layers",
-        }
-    }
-
-    fn usual(self) -> &'static str {
-        match self {
-            Self::M => "32,64,128,256",
-            Self::K => "1,2,4,8,16,32",
-            Self::Batch => "1,8,32,128,512",
-            Self::Layers => "0,1,4,all",
-        }
+/// The values of an axis where none are given.
+fn usual(axis: Grown) -> &'static str {
+    match axis {
+        Grown::M => "32,64,128,256",
+        Grown::K => "1,2,4,8,16,32",
+        Grown::Batch => "1,8,32,128,512",
+        Grown::Layers => "0,1,4,all",
     }
 }
 
@@ -94,7 +53,7 @@ impl FromStr for Sweep {
             (_, _, Ok(number)) if (1..=1 << 20).contains(&number) => Ok(Value::Number(number)),
             _ => Err(wrong(format!("`{word}` is no number from 1 to {}", 1 << 20))),
         };
-        let values = values.unwrap_or_else(|| axis.usual()).split(',').map(|word| value(word.trim()));
+        let values = values.unwrap_or_else(|| usual(axis)).split(',').map(|word| value(word.trim()));
         Ok(Self { axis, values: values.collect::<Result<_>>()? })
     }
 }
@@ -116,63 +75,6 @@ impl Sweep {
         };
         words.iter().map(|word| word.parse()).collect()
     }
-}
-
-/// One measurement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// M, K, images in a batch, or the number of Bayesian layers.
-    pub value: i64,
-    /// A training step; none where K varies, which it does not have.
-    pub train: Option<Measured>,
-    /// Its multiply-accumulates, the backward pass counted as two forward ones; none for methods without such a count.
-    pub train_macs: Option<i64>,
-    /// A prediction of the batch with new draws, factors made before.
-    pub predict: Measured,
-    /// Its multiply-accumulates.
-    pub predict_macs: i64,
-}
-
-/// One axis, measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
-    /// What varies.
-    pub axis: Grown,
-    /// In the order they were asked for.
-    pub points: Vec<Point>,
-}
-
-/// The document.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Growth {
-    /// [`GROWTH_SCHEMA`].
-    pub schema: &'static str,
-    /// Name of the config.
-    pub name: String,
-    /// Its method.
-    pub method: &'static str,
-    /// Which code ran.
-    pub commit: String,
-    /// Where.
-    pub hardware: Hardware,
-    /// The device in words.
-    pub device: String,
-    /// What was typed.
-    pub command: Option<String>,
-    /// Processes that wanted a core in the minute before the first measurement: anything much above 0 is other people's work.
-    pub load_before: Option<f64>,
-    /// Images in a batch, where it does not vary.
-    pub batch: usize,
-    /// K, where it does not vary.
-    pub draws: u64,
-    /// Samples of each time.
-    pub rounds: usize,
-    /// Wall-clock for everything.
-    pub seconds: f64,
-    /// The config as it was read.
-    pub config: serde_json::Value,
-    /// One line for each axis.
-    pub axes: Vec<Line>,
 }
 
 /// Measures a config along every axis; `read` reads it with more changes, `say` is told of every point.

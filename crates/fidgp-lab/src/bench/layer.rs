@@ -59,7 +59,7 @@ impl Bench<'_> {
                 let x = normal(&[n, inputs]);
                 Some(Box::new(move |mean| layer.apply_mean(&x, mean, &pass)))
             }
-            Operation::BatchNorm { .. } => None,
+            _ => None,
         })
     }
 }

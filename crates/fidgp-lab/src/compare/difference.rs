@@ -1,12 +1,12 @@
 //! Whether two configs differ by more than chance: on other data (splits or test examples), and under other seeds.
 
-use fidgp_metrics::{Bootstrap, Interval, IntervalRule, names, paired_difference, paired_difference_of_splits};
-use serde::Serialize;
+use fidgp_metrics::{Bootstrap, names, paired_difference, paired_difference_of_splits};
 
 use super::Finished;
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::record::SplitMetrics;
+use crate::record::comparison::{Difference, Units};
 
 /// Fewer pairs than this say nothing about chance.
 const LEAST_PAIRS: usize = 3;
@@ -25,57 +25,6 @@ const COMPARED: [&str; 8] = [
     names::REG_NLL,
     names::REG_CRPS,
 ];
-
-/// What the pairs are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Units {
-    /// A split of the data, its metric averaged over seeds.
-    Splits,
-    /// A test example, its loss averaged over seeds: chance is that of the test set, not of the training.
-    Examples,
-    /// A seed, its metric over all test data: chance is that of the training.
-    Seeds,
-}
-
-impl Units {
-    /// In the plural.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Splits => "splits",
-            Self::Examples => "test examples",
-            Self::Seeds => "seeds",
-        }
-    }
-}
-
-/// The mean of a metric less that of the first config, over pairs.
-#[derive(Clone, Debug, Serialize)]
-pub struct Difference {
-    /// Whose.
-    pub name: String,
-    /// The first config.
-    pub reference: String,
-    /// Of what.
-    pub metric: String,
-    /// Own mean less the reference's.
-    pub mean: f64,
-    /// 95 % interval over the pairs; none where there are too few.
-    pub interval: Option<Interval>,
-    /// How it was found; none without one.
-    pub rule: Option<IntervalRule>,
-    /// Number of pairs.
-    pub pairs: usize,
-    /// What they are.
-    pub units: Units,
-}
-
-impl Difference {
-    /// Whether the interval leaves out zero; none where there is no interval.
-    pub fn is_significant(&self) -> Option<bool> {
-        self.interval.map(|interval| !interval.contains(0.0))
-    }
-}
 
 /// Every config but the first against the first.
 pub(super) fn against_first(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Result<Vec<Difference>> {

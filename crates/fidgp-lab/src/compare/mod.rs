@@ -2,32 +2,27 @@
 
 mod difference;
 mod ood;
-mod page;
 mod settings;
 mod summary;
 mod tempered;
 
-pub use difference::{Difference, Units};
 pub use ood::Aurocs;
-pub(crate) use ood::OOD_FOLDER;
-pub use page::{TEMPERED, verdict};
-pub use settings::Differing;
-pub use summary::{Contender, Spread, TemperedSpread};
-pub(crate) use tempered::TEMPERED_FILE;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::Serialize;
 use tch::Device;
 
 use crate::calibrate;
 use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::experiment::{self, CONFIG_FILE, Setting};
+use crate::experiment;
+use crate::files::CONFIG_FILE;
 use crate::json;
-use crate::record::{Examples, Hardware, RESULTS_FILE, commit};
-use crate::report::Run;
+use crate::record::comparison::{Comparison, Failed};
+use crate::record::{Examples, RESULTS_FILE, commit};
+use crate::report::{Run, pages};
+use crate::run_folder::{RunContext, forget_measurements};
 use crate::train::Watch;
 
 /// The file with everything the page shows.
@@ -61,43 +56,6 @@ pub struct Plan<'a> {
 
 /// Who watches each run.
 pub type Watcher<'a> = dyn FnMut(&RunConfig) -> Box<dyn Watch + Send> + 'a;
-
-/// What came of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
-    /// Version of this layout.
-    pub schema: &'static str,
-    /// The commit of this program.
-    pub commit: String,
-    /// Where this call ran; runs that were finished before have their own in `results.json`.
-    pub hardware: Hardware,
-    /// The command that was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// Every config that could be run, in the order given.
-    pub contenders: Vec<Contender>,
-    /// Those that could not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub failed: Vec<Failed>,
-    /// Settings that they do not agree on.
-    pub settings: Vec<Differing>,
-    /// Each of them against the first.
-    pub differences: Vec<Difference>,
-    /// The page.
-    #[serde(skip)]
-    pub page: PathBuf,
-}
-
-/// A config with a run that failed by itself: it diverged, or its data do not suit its method.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Failed {
-    /// Its name.
-    pub name: String,
-    /// The seed of that run.
-    pub seed: u64,
-    /// What happened.
-    pub why: String,
-}
 
 /// One finished run and what it left.
 struct Finished {
@@ -156,7 +114,8 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
         page,
     };
     json::write(&plan.out.join(COMPARISON_FILE), &comparison)?;
-    page::write(&comparison, &finished)?;
+    let runs: Vec<Run> = finished.into_iter().flatten().map(|finished| finished.run).collect();
+    pages::comparison::write(&comparison, &runs)?;
     Ok(comparison)
 }
 
@@ -220,12 +179,12 @@ fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Fin
         return Err(LabError::config(folder.display().to_string(), why));
     }
     if !(begun && is_finished(config, &folder, plan)?) {
-        experiment::forget_measurements(&folder)?;
-        experiment::run(config, &setting(&folder, begun, plan), watcher(config).as_mut())?;
+        forget_measurements(&folder)?;
+        experiment::run(config, &context_of(&folder, begun, plan), watcher(config).as_mut())?;
     }
-    go_on(plan)?;
+    unless_stopped(plan)?;
     let ood = if plan.ood.is_empty() { None } else { Some(ood::of_run(config, &folder, plan)?) };
-    go_on(plan)?;
+    unless_stopped(plan)?;
     let tempered = plan.temperature.then(|| tempered::of_run(config, &folder, plan)).transpose()?;
     let mut run = Run::read(&folder)?;
     if !plan.splits.is_empty() {
@@ -255,7 +214,7 @@ fn same_examples(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Result<()
 }
 
 /// Stops between two measurements where the user asked for it.
-fn go_on(plan: &Plan) -> Result<()> {
+fn unless_stopped(plan: &Plan) -> Result<()> {
     if !plan.stop.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -264,8 +223,8 @@ fn go_on(plan: &Plan) -> Result<()> {
 }
 
 /// What a run of the plan is given.
-fn setting<'a>(folder: &Path, resume: bool, plan: &Plan<'a>) -> Setting<'a> {
-    Setting {
+fn context_of<'a>(folder: &Path, resume: bool, plan: &Plan<'a>) -> RunContext<'a> {
+    RunContext {
         device: plan.device,
         data_root: plan.data_root.clone(),
         run: folder.to_owned(),
@@ -276,7 +235,7 @@ fn setting<'a>(folder: &Path, resume: bool, plan: &Plan<'a>) -> Setting<'a> {
         parallel: plan.parallel,
         stop: plan.stop,
         command: plan.command.clone(),
-        go_on: plan.command.clone().unwrap_or_default(),
+        resume_command: plan.command.clone().unwrap_or_default(),
     }
 }
 

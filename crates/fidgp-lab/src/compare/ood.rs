@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use super::Plan;
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
+use crate::files::OOD_FOLDER;
 use crate::ood::{self, OneU, Settings};
-use crate::predict::Predictor;
+use crate::predict::Trained;
 use crate::record::write_atomically;
-use crate::report::ood::write_ood_report;
+use crate::report::pages;
 
 /// AUROC by set and score.
 pub type Aurocs = BTreeMap<String, BTreeMap<String, f64>>;
@@ -24,8 +25,6 @@ pub(super) struct OfRun {
     pub left_out: Vec<String>,
 }
 
-/// Where a run keeps its benchmark.
-pub(crate) const OOD_FOLDER: &str = "ood";
 /// ID training images that scores are fitted on, as `fidgp ood` has it.
 const FIT: usize = 10_000;
 const BATCH: usize = 200;
@@ -39,7 +38,7 @@ pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<OfRu
     if let Some(found) = read(&path, &settings, config)? {
         return Ok(found);
     }
-    let predictor = Predictor::as_trained(run, plan.device, Some(&plan.data_root))?;
+    let predictor = Trained::as_trained(run, plan.device, Some(&plan.data_root))?;
     let bench = match ood::run(&predictor, &settings, &mut |text| tracing::info!("{text}")) {
         Err(LabError::Refused { why }) => {
             tracing::warn!("{}: no out-of-distribution table, a control failed: {why}", run.display());
@@ -49,7 +48,7 @@ pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<OfRu
         other => other?,
     };
     let out = run.join(OOD_FOLDER);
-    write_ood_report(&bench, &out)?;
+    pages::ood::write(&bench.document, &bench.id, &bench.ood, &out)?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;
     bench.document.write(&path)?; // last: what has it is whole
     let lost = || LabError::File { path: path.clone(), why: "does not have the sets it was written for".to_owned() };

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use toml::{Table, Value};
 
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
+use crate::record::comparison::Differing;
 
 /// Names the run and its noise, and is meant to differ.
 const MEANT_TO: [&str; 3] = ["name", "method", "seed"];
@@ -16,15 +16,6 @@ const OF_METHODS: [&str; 2] = ["baseline.", "inducing."];
 
 /// One of these that is a part of the training all the same.
 const OF_TRAINING: &str = "baseline.weight_decay";
-
-/// A key of the config, and what each contender has for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Differing {
-    /// Dotted, as `--set` takes it.
-    pub key: String,
-    /// As TOML, in the order of the contenders; none where one has no such key.
-    pub values: Vec<Option<String>>,
-}
 
 /// The keys that the configs do not agree on, one that only some have among them; but what methods do not share of their own
 /// settings is no difference in protocol.

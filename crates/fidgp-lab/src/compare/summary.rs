@@ -1,75 +1,14 @@
 //! A config's runs in numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fidgp_metrics::{mean, sample_sd};
-use serde::Serialize;
 
 use super::Finished;
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::model::prediction_macs;
-
-/// A mean over seeds, and its deviation where there are several.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// Mean over seeds.
-    pub mean: f64,
-    /// Sample deviation over seeds; none for a single seed.
-    pub sd: Option<f64>,
-}
-
-impl std::fmt::Display for Spread {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{:.4}", self.mean)?;
-        self.sd.map_or(Ok(()), |sd| write!(f, " ± {sd:.4}"))
-    }
-}
-
-/// Runs with a temperature, over seeds.
-#[derive(Clone, Debug, Serialize)]
-pub struct TemperedSpread {
-    /// T.
-    pub temperature: Spread,
-    /// Whether T is an end of the range it is looked for in, for some seed.
-    pub at_edge: bool,
-    /// Test metrics.
-    pub metrics: BTreeMap<String, Spread>,
-}
-
-/// One config with all its seeds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Contender {
-    /// Its name.
-    pub name: String,
-    /// Its method.
-    pub method: String,
-    /// Its seeds.
-    pub seeds: Vec<u64>,
-    /// Trainable numbers.
-    pub parameters: u64,
-    /// Bytes of the stored weights.
-    pub bytes: u64,
-    /// Weight draws or members of one prediction.
-    pub passes: u64,
-    /// Multiply-accumulates of one prediction, all passes.
-    pub macs: u64,
-    /// Measured seconds of training.
-    pub train_seconds: Option<Spread>,
-    /// Measured training time over that of the first config.
-    pub relative_training: Option<f64>,
-    /// Test metrics; those that are missing in a seed are left out.
-    pub metrics: BTreeMap<String, Spread>,
-    /// The same networks with a temperature each, where that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tempered: Option<TemperedSpread>,
-    /// AUROC by OoD set and score; scores that are missing in a seed are left out.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub ood: BTreeMap<String, BTreeMap<String, Spread>>,
-    /// OoD scores that there are none of in some seed, and why.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub ood_left_out: BTreeSet<String>,
-}
+use crate::record::comparison::{Contender, Spread, TemperedSpread};
 
 /// All configs, in order.
 pub(super) fn contenders(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Result<Vec<Contender>> {

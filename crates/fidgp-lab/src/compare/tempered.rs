@@ -5,16 +5,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, setting};
+use super::{Plan, context_of};
 use crate::calibrate;
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::experiment;
+use crate::files::TEMPERED_FILE;
 use crate::json;
-use crate::predict::Predictor;
-
-/// The file in a run's folder; it goes with the weights it was measured with.
-pub(crate) const TEMPERED_FILE: &str = "tempered.json";
+use crate::predict::Trained;
 
 /// The test metrics of a run with the temperature that its validation examples ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,9 +32,9 @@ pub(super) fn of_run(config: &RunConfig, run: &Path, plan: &Plan) -> Result<Temp
         return json::read(&path);
     }
     let fitted = calibrate::fit(config, run, &plan.data_root, plan.device)?;
-    let mut predictor = Predictor::as_trained(run, plan.device, Some(&plan.data_root))?;
+    let mut predictor = Trained::as_trained(run, plan.device, Some(&plan.data_root))?;
     predictor.model.temper(fitted.temperature)?;
-    let results = experiment::evaluate(&mut predictor, &setting(run, true, plan))?;
+    let results = experiment::evaluate(&mut predictor, &context_of(run, true, plan))?;
     let metrics = results.metrics.into_iter().filter(|(name, _)| !name.starts_with("validation/"));
     let found = Tempered {
         temperature: fitted.temperature,

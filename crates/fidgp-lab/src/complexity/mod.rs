@@ -1,24 +1,21 @@
 //! The paper's complexity table beside what is counted and measured: one layer of each method, for growing d and M.
 
-mod formula;
-mod page;
-
-pub use formula::{LayerSizes, Subject};
-pub use page::write;
+mod subject;
 
 use std::time::Instant;
 
 use fidgp::Key;
+use fidgp::layer::Network;
 use fidgp::predict::Draws;
 use fidgp_zoo::baseline::members::Tiled;
 use fidgp_zoo::cost::{Counting, cost};
-use fidgp_zoo::{LayerPlan, MlpConfig, NetworkConfig};
-use serde::Serialize;
+use fidgp_zoo::{LayerPlan, MlpConfig, trace};
 use tch::nn::VarStore;
 use tch::{Cuda, Device, Kind, Tensor};
 
 use crate::error::Result;
-use crate::record::{Hardware, commit};
+use crate::record::commit;
+use crate::record::complexity::{LayerSizes, Row, Subject, Table};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -57,50 +54,6 @@ impl Options {
     }
 }
 
-/// One method at one size.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// The method.
-    pub method: &'static str,
-    /// d_in = d_out.
-    pub width: i64,
-    /// M_in = M_out.
-    pub inducing: i64,
-    /// Numbers by the paper's storage formula, as printed.
-    pub storage_paper: i64,
-    /// The same with its two errors mended.
-    pub storage_mended: i64,
-    /// Trainable numbers that the layer really has.
-    pub storage_counted: i64,
-    /// Multiply-accumulates of N inputs and K passes by the paper's time formula.
-    pub macs_paper: i64,
-    /// By our order of evaluation, factorisations included.
-    pub macs_ours: i64,
-    /// Median time of such a prediction, factorisations included, in milliseconds.
-    pub measured_ms: f64,
-}
-
-/// All rows.
-#[derive(Clone, Debug, Serialize)]
-pub struct Table {
-    /// N.
-    pub inputs: i64,
-    /// K.
-    pub passes: i64,
-    /// The device in words.
-    pub device: String,
-    /// For growing d.
-    pub by_width: Vec<Row>,
-    /// For growing M.
-    pub by_inducing: Vec<Row>,
-    /// The commit of this program.
-    pub commit: String,
-    /// Where it ran.
-    pub hardware: Hardware,
-    /// The command that was given.
-    pub command: Option<String>,
-}
-
 /// Counts and measures every method at every size.
 ///
 /// # Errors
@@ -126,9 +79,8 @@ pub fn run(options: &Options) -> Result<Table> {
 fn row(subject: Subject, (width, inducing): (i64, i64), options: &Options) -> Result<Row> {
     let sizes = LayerSizes { width, inducing, inputs: options.inputs, passes: options.passes };
     let config = MlpConfig { inputs: width, hidden: Vec::new(), outputs: width, ..MlpConfig::default() };
-    let network = NetworkConfig::Mlp(config);
-    let plan = subject.plan(sizes);
-    let counted = cost(&network.geometry([1, 1]), &plan, Counting::Ours)?;
+    let plan = subject::plan(subject, sizes);
+    let counted = cost(&trace(&config.network()?, &[width])?, &plan, Counting::Ours)?;
     let layer = &counted.layers[0];
     let passes = if subject == Subject::Deterministic { 1 } else { options.passes };
     Ok(Row {
@@ -140,14 +92,14 @@ fn row(subject: Subject, (width, inducing): (i64, i64), options: &Options) -> Re
         storage_counted: counted.parameters,
         macs_paper: subject.macs_paper(sizes),
         macs_ours: passes * (options.inputs * layer.macs_ours + layer.draw_ours()) + counted.factor_macs,
-        measured_ms: measured(subject, &network, &plan, options)?,
+        measured_ms: measured(subject, &config, &plan, options)?,
     })
 }
 
 /// The median time of a prediction.
-fn measured(subject: Subject, network: &NetworkConfig, plan: &LayerPlan, options: &Options) -> Result<f64> {
+fn measured(subject: Subject, network: &MlpConfig, plan: &LayerPlan, options: &Options) -> Result<f64> {
     let store = VarStore::new(options.device);
-    let mut network = network.init(&store.root(), plan, Key::new(1))?;
+    let mut network: Box<dyn Network> = Box::new(network.init(&store.root(), plan, Key::new(1))?);
     if subject == Subject::BatchEnsemble {
         network = Box::new(Tiled { network, members: options.passes });
     }

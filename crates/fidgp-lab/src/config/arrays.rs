@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use fidgp_data::{Images, Part, array_folder};
 use serde::{Deserialize, Serialize};
 
+use super::Augment;
 use crate::error::{LabError, Result};
-use crate::source::Augment;
 
 /// More classes than this are taken for a slip.
 const MOST_CLASSES: usize = 1_000_000;

@@ -7,11 +7,12 @@ use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::baseline::sngp::SngpConfig;
 use fidgp_zoo::baseline::svgp_head::SvgpConfig;
+use fidgp_zoo::plan::{FIRST, HEAD};
 use fidgp_zoo::{LayerPlan, RuleSlot};
 use serde::{Deserialize, Serialize};
 
+use super::GroupConfig;
 use crate::error::{LabError, Result};
-use crate::train::GroupConfig;
 
 /// The `[baseline]` section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,9 +197,9 @@ impl BaselineConfig {
         }
     }
 
-    /// Adds its weights to the plan of a network with this first and last layer.
-    pub(super) fn plan(&self, plan: LayerPlan, first: &str, head: &str) -> LayerPlan {
-        let (everywhere, head) = (everywhere(), vec![head.to_owned()]);
+    /// Adds its weights to a plan.
+    pub(super) fn plan(&self, plan: LayerPlan) -> LayerPlan {
+        let (everywhere, head) = (everywhere(), vec![HEAD.to_owned()]);
         let layers = match self {
             Self::Dropout { layers, .. } | Self::MeanField { layers, .. } => layers,
             Self::BatchEnsemble { .. } | Self::Ensemble { .. } => &everywhere,
@@ -207,7 +208,7 @@ impl BaselineConfig {
         let Some(slot) = self.slot() else { return plan };
         let plan = layers.iter().fold(plan, |plan, layers| plan.rule(layers, None, RuleSlot::Baseline(slot)));
         let spared = matches!(self, Self::Dropout { inputs: false, .. });
-        if spared { plan.dense_layers(first) } else { plan }
+        if spared { plan.dense_layers(FIRST) } else { plan }
     }
 
     fn slot(&self) -> Option<BaselineSlot> {

@@ -2,12 +2,12 @@
 
 use fidgp_zoo::baseline::spectral::SpectralWeight;
 
+use super::range::Finite;
 use super::{
-    DataConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, Method, NamedNormalisation, NetworkConfig, NormaliseConfig,
+    DataConfig, GroupConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, Method, NamedNormalisation, NormaliseConfig,
     Precision, RunConfig, Select,
 };
 use crate::error::{LabError, Result};
-use crate::train::GroupConfig;
 
 impl RunConfig {
     /// Checks what the types cannot say.
@@ -15,6 +15,7 @@ impl RunConfig {
     /// # Errors
     /// Names the first key that does not fit, and what would.
     pub fn check(&self) -> Result<()> {
+        self.check_range(Finite::Unseen)?;
         let train = &self.train;
         if self.name.is_empty() || self.name.contains(['/', '\\']) || self.name.starts_with('.') {
             return Err(LabError::config("name", format!("`{}` must be usable as a folder name", self.name)));
@@ -22,12 +23,7 @@ impl RunConfig {
         if train.epochs == 0 && self.start.is_none() {
             return Err(LabError::config("train.epochs", "0 is for networks with a [start]; without, at least 1"));
         }
-        if let NetworkConfig::Resnet { width, .. } | NetworkConfig::Fcn { width, .. } | NetworkConfig::Hrnet { width } =
-            self.network
-            && width < 1
-        {
-            return Err(LabError::config("network.width", format!("{width} must be at least 1")));
-        }
+        self.network.check()?;
         for (key, count, usual) in [
             ("train.batch_size", train.batch_size as u64, "100"),
             ("predict.batch_size", self.predict.batch_size as u64, "1000"),
@@ -65,7 +61,9 @@ impl RunConfig {
         self.check_likelihood()?;
         self.check_method()?;
         self.check_baseline()?;
-        self.check_selection()
+        self.check_posterior()?;
+        self.check_selection()?;
+        self.check_range(Finite::Checked)
     }
 
     /// Label smoothing that leaves something of the label.
@@ -127,7 +125,7 @@ impl RunConfig {
             return Err(LabError::config("start", why));
         }
         self.normalisation.as_ref().map_or(Ok(()), NormaliseConfig::check)?;
-        let normalised = !matches!(self.network, NetworkConfig::Mlp { batch_norm: false, .. });
+        let normalised = self.network.has_batch_norm();
         if normalised && smallest < 2 {
             return Err(LabError::config(
                 "train.batch_size",
@@ -169,8 +167,7 @@ impl RunConfig {
         if self.predict.window.is_some_and(|window| window.iter().any(|side| *side < 1)) {
             return Err(LabError::config("predict.window", "must be at least [1, 1]"));
         }
-        if self.start.as_ref().is_some_and(|start| start.backbone) && !matches!(self.network, NetworkConfig::Fcn { .. })
-        {
+        if self.start.as_ref().is_some_and(|start| start.backbone) && !self.network.has_backbone() {
             return Err(LabError::config(
                 "start.backbone",
                 "is for network.kind = \"fcn\", whose backbone is a ResNet",

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use fidgp_data::{ChannelStatistics, catalogue};
 use serde::{Deserialize, Serialize};
 
-use super::{ArraysConfig, SegmentationConfig, TableConfig};
+use super::{ArraysConfig, Augment, SegmentationConfig, TableConfig};
 use crate::error::{LabError, Result};
-use crate::source::Augment;
 
 /// The data sets there are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

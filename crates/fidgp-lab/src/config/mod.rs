@@ -1,31 +1,45 @@
 //! What a run is: one TOML file, read strictly, checked, and written back whole beside the results.
 
 mod arrays;
+mod augment;
 mod baseline;
 mod check;
 mod data;
+mod graph;
 mod inducing;
 mod method;
+mod network;
+mod posterior;
+mod range;
 mod read;
 mod segmentation;
 mod table;
+mod train;
 
 pub use arrays::ArraysConfig;
+pub use augment::Augment;
+pub(crate) use augment::PADDING;
 pub use baseline::BaselineConfig;
 pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, imagenet};
+pub use graph::GraphConfig;
 pub use inducing::InducingPlan;
 pub use method::Method;
+pub use network::NetworkConfig;
+pub use posterior::{
+    ConditionalConfig, LinearisedConfig, NoiseLevelConfig, PosteriorConfig, PrecisionConfig, StructureConfig,
+};
 pub use read::{Override, parse, read};
 pub use segmentation::{Layout, PairSets, SegmentationConfig};
 pub use table::{Column, TableConfig, TableParts};
+pub use train::{GroupConfig, OptimiserConfig, Precision, ScheduleConfig, Select, TrainConfig};
 
-use fidgp::objective::{KlSchedule, NoiseConfig};
+use fidgp::objective::NoiseConfig;
 use fidgp_zoo::baseline::slot::BaselineSlot;
-use fidgp_zoo::{Activation, Depth, LayerPlan, RuleSlot, Stem};
+use fidgp_zoo::plan::HEAD;
+use fidgp_zoo::{LayerPlan, RuleSlot};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
-use crate::train::{GroupConfig, OptimiserConfig, ScheduleConfig};
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +68,9 @@ pub struct RunConfig {
     /// The settings of a method that is neither plain nor inducing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineConfig>,
+    /// What predicts once the training is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posterior: Option<PosteriorConfig>,
     /// The likelihood.
     pub likelihood: LikelihoodConfig,
     /// The training.
@@ -61,122 +78,6 @@ pub struct RunConfig {
     /// The prediction.
     #[serde(default)]
     pub predict: PredictConfig,
-}
-
-/// The networks there are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum NetworkConfig {
-    /// Linear–BatchNorm–activation blocks and a linear head.
-    Mlp {
-        /// Widths of the hidden layers.
-        hidden: Vec<i64>,
-        /// The activation.
-        activation: Activation,
-        /// Whether blocks have BatchNorm.
-        batch_norm: bool,
-        /// Upper bound of the spectral norm of every layer but the last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        spectral_norm: Option<f64>,
-    },
-    /// ResNet-18, 34 or 50 under torchvision's names.
-    Resnet {
-        /// 18, 34 or 50.
-        depth: Depth,
-        /// How the image enters: cifar (32×32) or imagenet (224×224).
-        stem: Stem,
-        /// Channels of the first stage.
-        #[serde(default = "resnet_width")]
-        width: i64,
-        /// Upper bound of the spectral norm of every layer but the last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        spectral_norm: Option<f64>,
-    },
-    /// ResNet-20, 32, 44, 56 or 110 for 32×32 images, with option-A shortcuts.
-    ResnetCifar {
-        /// 6n + 2.
-        depth: i64,
-        /// Upper bound of the spectral norm of every layer but the last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        spectral_norm: Option<f64>,
-    },
-    /// A fully convolutional network on a dilated ResNet, for segmentation, under torchvision's names.
-    Fcn {
-        /// 18, 34 or 50.
-        depth: Depth,
-        /// Channels of the backbone's first stage.
-        #[serde(default = "resnet_width")]
-        width: i64,
-        /// Outputs that the head stores; as many as there are classes without it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        outputs: Option<i64>,
-        /// Outputs that the auxiliary head stores, 0 for none; as many as the head without it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        aux_outputs: Option<i64>,
-    },
-    /// HRNetV2, for segmentation, under the released names.
-    Hrnet {
-        /// Channels of the branch of the highest resolution.
-        #[serde(default = "hrnet_width")]
-        width: i64,
-    },
-}
-
-impl NetworkConfig {
-    /// Whether it gives a class for every pixel.
-    pub fn segments(&self) -> bool {
-        matches!(self, Self::Fcn { .. } | Self::Hrnet { .. })
-    }
-
-    /// The bound on its layers' spectral norms; the last layer is spared.
-    pub fn spectral_norm(&self) -> Option<f64> {
-        match self {
-            Self::Mlp { spectral_norm, .. }
-            | Self::Resnet { spectral_norm, .. }
-            | Self::ResnetCifar { spectral_norm, .. } => *spectral_norm,
-            Self::Fcn { .. } | Self::Hrnet { .. } => None,
-        }
-    }
-
-    /// The same network without a bound on its layers.
-    #[must_use]
-    pub fn unbounded(mut self) -> Self {
-        if let Self::Mlp { spectral_norm, .. }
-        | Self::Resnet { spectral_norm, .. }
-        | Self::ResnetCifar { spectral_norm, .. } = &mut self
-        {
-            *spectral_norm = None;
-        }
-        self
-    }
-
-    /// The name of its first layer.
-    fn first(&self) -> &'static str {
-        match self {
-            Self::Mlp { .. } => "fc1",
-            Self::Resnet { .. } | Self::ResnetCifar { .. } | Self::Hrnet { .. } => "conv1",
-            Self::Fcn { .. } => "backbone.conv1",
-        }
-    }
-
-    /// The name of its last layer.
-    fn head(&self) -> String {
-        match self {
-            Self::Mlp { hidden, .. } => format!("fc{}", hidden.len() + 1),
-            Self::Resnet { .. } => "fc".to_owned(),
-            Self::ResnetCifar { .. } => "linear".to_owned(),
-            Self::Fcn { .. } => "classifier.4".to_owned(),
-            Self::Hrnet { .. } => "last_layer.3".to_owned(),
-        }
-    }
-}
-
-fn resnet_width() -> i64 {
-    64
-}
-
-fn hrnet_width() -> i64 {
-    48
 }
 
 /// Where the weights come from.
@@ -231,89 +132,6 @@ fn half() -> f64 {
     0.5
 }
 
-/// The training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrainConfig {
-    /// Passes over the training data.
-    pub epochs: u64,
-    /// Examples in a step.
-    pub batch_size: usize,
-    /// The optimiser.
-    pub optimiser: OptimiserConfig,
-    /// Parameters with a learning rate or decay of their own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<GroupConfig>,
-    /// The learning rate over time.
-    #[serde(default = "constant")]
-    pub schedule: ScheduleConfig,
-    /// The KL's weight over time.
-    #[serde(default)]
-    pub kl: KlSchedule,
-    /// Largest norm of a gradient.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clip_norm: Option<f64>,
-    /// ρ of a sharpness-aware step: the NLL's gradient is taken at `θ + ρ g/‖g‖`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sharpness: Option<f64>,
-    /// From this epoch on BatchNorm uses its running statistics in training as well. A weight draw moves the statistics
-    /// of its batch, and normalising with them hides that from the likelihood; prediction, with running statistics,
-    /// would then see more noise than training did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub freeze_norm_epoch: Option<f64>,
-    /// Epochs between validations (and records); 0 for none.
-    #[serde(default = "one")]
-    pub validate_every: u64,
-    /// Epochs between checkpoints, beside the one at the end; 0 for none at all.
-    #[serde(default = "one")]
-    pub checkpoint_every: u64,
-    /// Which epoch is kept.
-    #[serde(default)]
-    pub select: Select,
-    /// In which type large products are computed in training.
-    #[serde(default)]
-    pub precision: Precision,
-    /// On CUDA, capture the step as a graph and replay it.
-    #[serde(default = "yes")]
-    pub capture: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// In which type large products are computed; factorisations, draws and the KL always stay in f32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Precision {
-    /// bf16 on CUDA for image networks, f32 elsewhere.
-    #[default]
-    Auto,
-    /// f32.
-    F32,
-    /// bf16.
-    Bf16,
-}
-
-/// Which epoch the results are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Select {
-    /// The last one.
-    #[default]
-    Last,
-    /// The one with the lowest validation NLL among those with the full KL weight.
-    Best,
-}
-
-fn constant() -> ScheduleConfig {
-    ScheduleConfig::Constant
-}
-
-fn one() -> u64 {
-    1
-}
-
 /// The least number of images whose statistics say anything.
 pub(crate) const LEAST_STATISTICS_IMAGES: usize = 16;
 
@@ -357,17 +175,15 @@ impl RunConfig {
         let plan = match self.network.spectral_norm() {
             Some(bound) => {
                 let bounded = RuleSlot::Baseline(BaselineSlot::Spectral(bound));
-                plan.rule("*", None, bounded).dense_layers(&self.network.head())
+                plan.rule("*", None, bounded).dense_layers(HEAD)
             }
             None => plan,
         };
         let plan = match self.method {
-            Method::Ddu => plan.rule(&self.network.head(), None, RuleSlot::Baseline(BaselineSlot::Ddu)),
+            Method::Ddu => plan.rule(HEAD, None, RuleSlot::Baseline(BaselineSlot::Ddu)),
             _ => plan,
         };
-        self.baseline
-            .iter()
-            .fold(plan, |plan, baseline| baseline.plan(plan, self.network.first(), &self.network.head()))
+        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan))
     }
 
     /// Networks that are trained or predict together: K of an ensemble, else 1.

@@ -46,7 +46,7 @@ impl FromStr for Override {
 /// # Errors
 /// When the file cannot be read, or as [`parse`] says.
 pub fn read(path: &Path, overrides: &[Override]) -> Result<RunConfig> {
-    let text = std::fs::read_to_string(path)
+    let text = fidgp_files::text(path)
         .map_err(|error| LabError::ConfigFile { path: path.to_owned(), why: error.to_string() })?;
     parse(&text, overrides).map_err(|error| match error {
         LabError::Config { key, why } => LabError::ConfigFile { path: path.to_owned(), why: format!("`{key}` {why}") },
@@ -71,30 +71,11 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     take_in_mean_field(&mut table)?;
     fit_to_method(&mut table, !method.is_empty());
     take_in_bayesianize(&mut table)?;
-    for section in ["network", "inducing", "baseline"] {
-        table.get(section).map_or(Ok(()), |value| check_sizes(section, value))?;
-    }
     let config: RunConfig = Value::Table(table.clone()).try_into().map_err(|error: toml::de::Error| {
         on_its_line(narrowed(explain(&error, ""), &table, error.message()), text, overrides)
     })?;
     config.check()?;
     Ok(config)
-}
-
-/// The largest size that a network, a layer or a head may have: far beyond what is trained, and products of a few can be
-/// counted.
-const MOST: i64 = 100_000;
-
-/// Refuses whole numbers that no size can be, before anything is counted or built with them.
-fn check_sizes(key: &str, value: &Value) -> Result<()> {
-    match value {
-        Value::Integer(size) if *size > MOST => {
-            Err(LabError::config(key, format!("= {size} is too large; sizes are at most {MOST}")))
-        }
-        Value::Array(entries) => entries.iter().try_for_each(|entry| check_sizes(key, entry)),
-        Value::Table(inner) => inner.iter().try_for_each(|(name, value)| check_sizes(&join(&[key, name]), value)),
-        _ => Ok(()),
-    }
 }
 
 /// Puts a value at a dotted key; a number is an entry of a list, counted from 0.
@@ -132,7 +113,7 @@ fn take_in_bayesianize(table: &mut Table) -> Result<()> {
     let Some(Value::String(file)) = named else { return Ok(()) };
     if !file.trim_start().starts_with('{') {
         let why = |error: std::io::Error| LabError::config("inducing.bayesianize", format!("`{file}`: {error}"));
-        *file = std::fs::read_to_string(&*file).map_err(why)?;
+        *file = fidgp_files::text(std::path::Path::new(&*file)).map_err(why)?;
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! Metrics of a classification.
 
-use fidgp::predict::{Classified, Draws};
+use fidgp::predict::{self, Classified, Draws};
 use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
 use tch::{Kind, Tensor};
 
-use super::members::{self, joined};
 use crate::error::Result;
 use crate::record::{Classification, Examples, MetricNotes, Metrics};
 use crate::source::Chunks;
@@ -15,7 +14,7 @@ pub const BINS: usize = 15;
 /// Predictions of a labelled set, and what follows from them.
 #[derive(Debug)]
 pub struct Evaluation {
-    /// Mean probabilities and the doubt of each input.
+    /// Mean probabilities and the uncertainty of each input.
     pub classified: Classified,
     /// Metric values.
     pub metrics: Metrics,
@@ -27,19 +26,19 @@ pub struct Evaluation {
     pub figure: Classification,
 }
 
-/// Classifies a set part by part with a network of so many members and measures the result; memory is bounded: draws are taken as many at a time as have 1 GiB of weights, and a set on disk part by part.
+/// Classifies a set part by part and measures the result; memory is bounded: draws are taken as many at a time as have 1 GiB of weights, and a set on disk part by part.
 ///
 /// # Errors
 /// When an image cannot be read, does not fit the network, or a probability is not finite.
-pub fn classify(mut draws: Draws, members: i64, chunks: Chunks) -> Result<Evaluation> {
+pub fn classify(mut draws: Draws, chunks: Chunks) -> Result<Evaluation> {
     let (mut parts, mut labels) = (Vec::new(), Vec::new());
     for chunk in chunks {
         let (batches, truth) = chunk?;
-        parts.push(members::classify(&draws, members, &batches, Some(&truth))?);
+        parts.push(predict::classify(&draws, &batches, Some(&truth))?);
         labels.push(truth);
         draws.first_batch += batches.len() as u64;
     }
-    measure(joined(&parts)?, &Tensor::cat(&labels, 0))
+    measure(Classified::joined(&parts)?, &Tensor::cat(&labels, 0))
 }
 
 fn measure(classified: Classified, labels: &Tensor) -> Result<Evaluation> {

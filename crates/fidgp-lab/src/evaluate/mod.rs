@@ -4,13 +4,14 @@
 pub(crate) const NOT_FINITE: &str = "its weights are so large that sums overflow: train it with a lower learning rate";
 
 mod classification;
-mod members;
+mod meter;
 mod regression;
 mod segmentation;
 mod tally;
 
 pub use classification::{BINS, Evaluation, classify};
-pub use members::{classify as classify_members, regress as regress_members};
+pub use meter::Meter;
+pub(crate) use regression::closed_form;
 pub use regression::{Forecast, examples, figure, forecast, metrics, notes};
 pub use segmentation::{EachSegmented, PixelEvaluation, pixels, segment_set};
 pub use tally::{BOUNDARY_REACH, RISK_BINS, Tally};

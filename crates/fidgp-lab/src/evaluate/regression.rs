@@ -1,11 +1,13 @@
 //! Metrics of a regression, in the units of the data.
 
 use fidgp::Key;
+use fidgp::linearised::LinearisedPosterior;
+use fidgp::objective::Gaussian;
+use fidgp::predict::{Regressed, regress};
 use fidgp_data::Standardiser;
 use fidgp_metrics::{MixtureForecast, Noise, mae, names, rmse, total_variance};
 use tch::{Kind, Tensor};
 
-use super::members::regress;
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, Model};
 use crate::record::{Examples, Forecasts, MetricNotes, Metrics};
@@ -28,14 +30,40 @@ pub struct Forecast {
     pub noise: Vec<f64>,
     /// N.
     pub points: usize,
+    /// Of a law in closed form (K = 1), the epistemic part of `noise`, which is then the whole variance. `[N]`
+    pub epistemic: Option<Vec<f64>>,
 }
 
 impl Forecast {
+    /// Predictions with the standardisation of the target undone.
+    ///
+    /// # Errors
+    /// When libtorch cannot read them.
+    pub fn of(predicted: &Regressed, scale: Option<&Standardiser>) -> Result<Self> {
+        let flat = |tensor: &Tensor| Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]));
+        let (mut means, mut noise) = (flat(&predicted.means)?, flat(&predicted.noise)?);
+        if let Some(scale) = scale {
+            let unit = scale.inverse_target_sd(1.0);
+            for mean in &mut means {
+                *mean = scale.inverse_target(*mean);
+            }
+            for variance in &mut noise {
+                *variance *= unit * unit;
+            }
+        }
+        let points = predicted.means.size()[1] as usize;
+        Ok(Self { means, noise, points, epistemic: None })
+    }
+
     /// Mean, epistemic deviation and noise deviation at each point.
     ///
     /// # Errors
     /// When a value is not finite.
     pub fn split(&self) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
+        if let Some(epistemic) = &self.epistemic {
+            let noise = self.noise.iter().zip(epistemic).map(|(all, own)| (all - own).max(0.0).sqrt()).collect();
+            return Ok((self.means.clone(), epistemic.iter().map(|v| v.sqrt()).collect(), noise));
+        }
         let split = total_variance(&self.means, self.points, Noise::PerDraw(&self.noise))?;
         let root = |variance: &[f64]| variance.iter().map(|v| v.sqrt()).collect();
         Ok((split.mean.clone(), root(&split.epistemic), root(&split.aleatoric)))
@@ -56,20 +84,31 @@ pub fn forecast(
     let Likelihood::Gaussian(likelihood) = &model.likelihood else {
         return Err(LabError::config("likelihood.kind", "must be \"gaussian\" for a regression"));
     };
-    let predicted = regress(&model.draws(draws, key)?, model.network.members(), likelihood, &data.batches(batch))?;
-    let flat = |tensor: &Tensor| Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]));
-    let (mut means, mut noise) = (flat(&predicted.means)?, flat(&predicted.noise)?);
-    if let Some(scale) = scale {
-        let unit = scale.inverse_target_sd(1.0);
-        for mean in &mut means {
-            *mean = scale.inverse_target(*mean);
-        }
-        for variance in &mut noise {
-            *variance *= unit * unit;
-        }
+    if let Some(posterior) = &model.posterior {
+        return closed_form(model, posterior, likelihood, (data, batch), scale);
     }
-    let points = predicted.means.size()[1] as usize;
-    Ok(Forecast { means, noise, points })
+    Forecast::of(&regress(&model.draws(draws, key)?, likelihood, &data.batches(batch))?, scale)
+}
+
+/// The forecast of a linearised posterior: one Gaussian for each point.
+pub(crate) fn closed_form(
+    model: &Model,
+    posterior: &LinearisedPosterior,
+    likelihood: &Gaussian,
+    (data, batch): (&TableSource, usize),
+    scale: Option<&Standardiser>,
+) -> Result<Forecast> {
+    let tangent = model.tangent(&posterior.layers, posterior.conditional)?;
+    let predicted = posterior.regress(&tangent, likelihood, &data.batches(batch))?;
+    let unit = scale.map_or(1.0, |scale| scale.inverse_target_sd(1.0)).powi(2);
+    let flat = |tensor: Tensor| Vec::<f64>::try_from(tensor.to_device(tch::Device::Cpu));
+    let mean = flat(predicted.mean)?;
+    Ok(Forecast {
+        means: mean.iter().map(|mean| scale.map_or(*mean, |scale| scale.inverse_target(*mean))).collect(),
+        noise: flat((&predicted.epistemic + predicted.noise) * unit)?,
+        points: mean.len(),
+        epistemic: Some(flat(predicted.epistemic * unit)?),
+    })
 }
 
 /// RMSE of the mean; NLL, CRPS and coverage of the mixture over draws; mean epistemic deviation.

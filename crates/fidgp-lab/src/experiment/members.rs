@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fidgp::Key;
 use tch::Tensor;
 
-use super::{Logged, Setting};
+use super::logged::Logged;
 use crate::config::{DataConfig, Method, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
+use crate::run_folder::RunContext;
 use crate::source::Source;
 use crate::train::checkpoint::Progress;
 use crate::train::{Fit, Outcome, Validate, Watch, checkpoint};
@@ -27,8 +28,8 @@ pub struct Place {
 
 impl Place {
     /// Where the network of a run is trained.
-    pub fn of(setting: &Setting) -> Self {
-        Self { folder: Some(setting.run.clone()), resume: setting.resume, member: setting.member }
+    pub fn of(context: &RunContext) -> Self {
+        Self { folder: Some(context.run.clone()), resume: context.resume, member: context.member }
     }
 }
 
@@ -65,7 +66,7 @@ pub struct Training<'a> {
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
     /// The command that goes on with it when it was stopped.
-    pub go_on: &'a str,
+    pub resume_command: &'a str,
 }
 
 impl Training<'_> {
@@ -118,7 +119,7 @@ impl Training<'_> {
         }
         let Progress { epoch, step, .. } = outcome.progress;
         let kept = "the training is done and saved, its evaluation is left";
-        Err(LabError::Interrupted { epoch, step, kept, command: self.go_on.to_owned() })
+        Err(LabError::Interrupted { epoch, step, kept, command: self.resume_command.to_owned() })
     }
 
     /// Trains one network; its epochs are logged where it has a folder.
@@ -137,7 +138,7 @@ impl Training<'_> {
             validate: self.validate,
             run: folder.map(Path::to_owned),
             stop: self.stop,
-            go_on: self.go_on,
+            resume_command: self.resume_command,
         };
         match folder {
             Some(folder) => fit.run(resume, &mut Logged::new(folder, resume, watch)?),

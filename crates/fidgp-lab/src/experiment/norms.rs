@@ -1,28 +1,13 @@
-//! BatchNorm statistics of every draw's own: estimated on training images when the training is over, kept in the run folder
-//! and in the model folder, used by whoever opens them.
-
-use std::collections::BTreeMap;
-use std::path::Path;
+//! BatchNorm statistics of every draw's own, estimated on training images when the training is over.
 
 use fidgp::Key;
 use fidgp::layer::NormStatistics;
-use tch::{Kind, Tensor};
 
-use super::start::batches;
-use super::{Sets, Use, chosen_checkpoint};
 use crate::config::{LEAST_STATISTICS_IMAGES, RunConfig};
-use crate::error::{LabError, Result};
+use crate::error::Result;
 use crate::model::Model;
-use crate::source::Source;
-use crate::train::checkpoint::{self, Progress};
-
-/// The file in a run folder and in a model folder.
-pub const NORMS_FILE: &str = "norms.safetensors";
-
-/// Whether the draws of a model should have their own statistics.
-pub fn wanted(config: &RunConfig, model: &Model) -> bool {
-    config.predict.statistics_images > 0 && model.network.is_random()
-}
+use crate::run_folder::norms::wanted;
+use crate::source::{Source, batches};
 
 /// Gives the draws of a model their own statistics, of as many training images as its config says, where they are wanted.
 pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> Result<()> {
@@ -31,7 +16,8 @@ pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> R
         return Ok(());
     }
     let size = config.predict.batch_size.max(LEAST_STATISTICS_IMAGES);
-    let given = batches(model, images, config.predict.statistics_images, size).collect::<Result<Vec<_>>>()?;
+    let given =
+        batches(images, model.store.device(), config.predict.statistics_images, size).collect::<Result<Vec<_>>>()?;
     let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
     draws.estimate_norms(&given)?;
     let norms: Vec<_> = draws.norms().iter().map(NormStatistics::copy).collect();
@@ -39,85 +25,4 @@ pub fn estimate(config: &RunConfig, model: &mut Model, images: &dyn Source) -> R
     // a network that is random in its head alone has no BatchNorm behind it
     model.norms = if norms.iter().any(|norm| norm.named().next().is_some()) { norms } else { Vec::new() };
     Ok(())
-}
-
-/// Whether there are draws that should have statistics of their own and have none.
-pub fn are_missing(config: &RunConfig, model: &Model) -> bool {
-    wanted(config, model) && model.norms.len() < config.predict.draws as usize
-}
-
-/// Estimates the statistics of draws that have none, where they are wanted.
-pub fn complete(config: &RunConfig, model: &mut Model, sets: &Sets) -> Result<()> {
-    if !are_missing(config, model) {
-        return Ok(());
-    }
-    let train = sets.train.source(config, model, Use::Measuring, model.store.device())?;
-    estimate(config, model, train.as_ref())
-}
-
-/// Writes the statistics of a model beside the checkpoint they belong to, in place of older ones.
-pub fn keep(config: &RunConfig, model: &Model, run: &Path) -> Result<()> {
-    let (path, checkpoint) = (run.join(NORMS_FILE), chosen_checkpoint(config, run));
-    if model.norms.is_empty() || !checkpoint.exists() {
-        return write(&path, &[], 0); // train.checkpoint_every = 0 keeps none
-    }
-    write(&path, &model.norms, checkpoint::load(&checkpoint)?.progress.step)
-}
-
-/// Writes the statistics of draws, under `<draw>.<layer>.running_mean` and `….running_var`, for weights of a training step;
-/// where there are none, what stood there goes.
-pub(crate) fn write(path: &Path, norms: &[NormStatistics], step: u64) -> Result<()> {
-    if norms.is_empty() {
-        return match std::fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path, &error)),
-            _ => Ok(()),
-        };
-    }
-    let of_draw = |(k, norm): (usize, &NormStatistics)| {
-        norm.named().map(|(name, tensor)| (format!("{k}.{name}"), tensor.shallow_clone())).collect::<Vec<_>>()
-    };
-    let tensors: Vec<_> = norms.iter().enumerate().flat_map(of_draw).collect();
-    checkpoint::save(path, &tensors, &Progress { step, ..Progress::default() })
-}
-
-/// Reads what [`write`] wrote, for weights of this training step. Says so when they are wanted and not there.
-pub(crate) fn read(path: &Path, step: u64, config: &RunConfig, model: &Model) -> Result<Vec<NormStatistics>> {
-    let store = &model.store;
-    if !path.exists() {
-        if wanted(config, model) {
-            let way = "`fidgp train --resume` on a finished run makes it, `fidgp eval` estimates anew";
-            tracing::warn!("{} is not there, only running BatchNorm statistics are; {way}", path.display());
-        }
-        return Ok(Vec::new());
-    }
-    let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
-    let saved = checkpoint::load(path)?;
-    if saved.progress.step != step {
-        let why = format!("belongs to the weights of step {}, these are of step {step}", saved.progress.step);
-        return Err(broken(format!("{why}; remove it, and `fidgp train --resume` makes it anew")));
-    }
-    let variables = store.variables();
-    let mut draws: BTreeMap<usize, Vec<(String, Tensor)>> = BTreeMap::new();
-    for (name, tensor) in saved.tensors {
-        let place = name.split_once('.').and_then(|(k, rest)| Some((k.parse::<usize>().ok()?, rest)));
-        let Some((k, own)) = place else { return Err(broken(format!("`{name}` does not begin with a draw's number"))) };
-        let tensor = tensor.to_kind(Kind::Float).to_device(store.device());
-        let sound = tensor.isfinite().logical_and(&tensor.ge(if own.ends_with("var") { 0.0 } else { f64::MIN }));
-        if !bool::try_from(sound.all())? {
-            return Err(broken(format!("`{name}` holds a number that is no statistic")));
-        }
-        let expected = variables.get(own).map(Tensor::size);
-        if expected.as_ref() != Some(&tensor.size()) {
-            let expected = expected.map_or("nothing".to_owned(), |shape| format!("{shape:?}"));
-            return Err(broken(format!("`{name}` is {:?} there and {expected} in the network", tensor.size())));
-        }
-        draws.entry(k).or_default().push((own.to_owned(), tensor));
-    }
-    let names = |draw: &[(String, Tensor)]| draw.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    let first = draws.get(&0).map(|draw| names(draw));
-    if draws.keys().copied().ne(0..draws.len()) || draws.values().any(|draw| Some(names(draw)) != first) {
-        return Err(broken("not every draw has the statistics of the same layers".to_owned()));
-    }
-    let whole = draws.into_values().map(NormStatistics::from_named).collect::<Option<Vec<_>>>();
-    whole.ok_or_else(|| broken("a mean stands without its variance".to_owned()))
 }

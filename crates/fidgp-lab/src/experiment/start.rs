@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use fidgp::Key;
 use fidgp_zoo::{
-    ImportMode, ImportReport, StartReport, import_tensors, is_head, reestimate_batch_norm, start_network, weights,
+    ImportMode, ImportReport, StartReport, import_tensors, is_of, reestimate_batch_norm, start_network, weights,
 };
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{Method, RunConfig};
+use crate::config::{GraphConfig, Method, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Normalisation, Signature};
-use crate::source::Source;
+use crate::source::{Source, batches};
 use crate::train::checkpoint;
 
 /// Two numbers of a normalisation that differ by less are the same, stored in another precision.
@@ -29,16 +28,18 @@ pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dy
 /// The plain network of a config with the weights of a file, whose names may be of another program.
 pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Device) -> Result<(Model, ImportReport)> {
     let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
-    let mode = if backbone { ImportMode::Backbone } else { ImportMode::Whole };
     let bounded = config.network.spectral_norm().is_some();
-    let (method, network) = (Method::Deterministic, config.network.clone().unbounded());
+    let (method, mut network) = (Method::Deterministic, config.network.clone());
+    network.unbind();
     let config = RunConfig { method, network, inducing: None, baseline: None, start: None, ..config.clone() };
     let model = Model::init(&config, signature, device)?;
+    let head = model.network.head().unwrap_or_default();
+    let mode = if backbone { ImportMode::Backbone { head } } else { ImportMode::Whole };
     if !file.exists() {
         let why = format!("= {} is not there; configs name it from the folder the command is given in", file.display());
         return Err(LabError::config("start.weights", why));
     }
-    let mut tensors = weights::read(file)?;
+    let mut tensors = if is_graph(file) { of_graph(&config, &model, file)? } else { weights::read(file)? };
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
     if let Some(damaged) = checkpoint::not_finite(&tensors) {
         let why = format!("{damaged}: these weights are damaged or of a training that diverged; take others");
@@ -56,7 +57,7 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let mut report = import_tensors(&model.store, tensors, mode).map_err(|mut error| {
         let fidgp_zoo::Error::Import(report) = &mut error else { return LabError::from(error) };
         leave_out_own(report);
-        if report.missing.is_empty() && report.shape_mismatch.iter().all(|mismatch| is_head(&mismatch.name)) {
+        if report.missing.is_empty() && report.shape_mismatch.iter().all(|mismatch| is_of(&mismatch.name, head)) {
             let why = format!(
                 "has a head for other classes; with start.backbone = true all other layers are taken from it\n{report}"
             );
@@ -67,6 +68,36 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     leave_out_own(&mut report);
     tell(file, &report);
     Ok((model, report))
+}
+
+fn is_graph(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
+}
+
+/// The numbers of a graph, under the names of the network; a head for other classes keeps those it was made with.
+fn of_graph(config: &RunConfig, model: &Model, file: &Path) -> Result<Vec<(String, Tensor)>> {
+    let NetworkConfig::Onnx(graph) = &config.network else {
+        let why = "is a graph; it goes with network.kind = \"onnx\" and network.path = the same file";
+        return Err(LabError::config("start.weights", why));
+    };
+    if model.normalisation.is_some() && config.normalisation.is_none() {
+        let why = "is missing: a graph does not say how its images are normalised; give what it was trained with, such as \"imagenet\"";
+        return Err(LabError::config("normalisation", why));
+    }
+    let head = model.geometry.iter().find(|layer| layer.is_head);
+    let outputs = head.map(|layer| layer.operation.widths().0);
+    let mut tensors = GraphConfig { path: file.to_owned(), outputs, ..graph.clone() }.import()?.tensors;
+    let of_head =
+        |name: &str| head.is_some_and(|head| name.strip_prefix(&head.name).is_some_and(|rest| rest.starts_with('.')));
+    if let Some(head) = head.filter(|_| !tensors.iter().any(|(name, _)| of_head(name))) {
+        tracing::warn!(
+            "{}: the head `{}` is for other outputs there; it starts from the seed",
+            file.display(),
+            head.name
+        );
+        tensors.extend(model.store.variables().into_iter().filter(|(name, _)| of_head(name)));
+    }
+    Ok(tensors)
 }
 
 /// Refuses weights that were trained under a spectral bound for a network without one: it would compute with larger ones.
@@ -137,23 +168,8 @@ pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn Source, count:
         return Ok(());
     }
     let mut broken = None;
-    let batches = batches(model, images, count, config.predict.batch_size)
+    let batches = batches(images, model.store.device(), count, config.predict.batch_size)
         .map_while(|batch| batch.map_err(|error: LabError| broken = Some(error)).ok());
     reestimate_batch_norm(model.network.as_ref(), &model.store, batches)?;
     broken.map_or(Ok(()), Err)
-}
-
-/// About so many training images, taken at random and unchanged, in batches of one size: statistics of a short one would say
-/// little, and those of a single image nothing of its variance.
-pub fn batches<'a>(
-    model: &Model,
-    images: &'a dyn Source,
-    count: usize,
-    size: usize,
-) -> impl Iterator<Item = Result<Tensor>> + use<'a> {
-    let order = fidgp_data::epoch_order(images.len(), Key::new(0).fold("statistics").seed(), 0);
-    let rows: Vec<i64> = order.into_iter().take(count).map(|row| row as i64).collect();
-    let device = model.store.device();
-    let parts: Vec<_> = rows.chunks_exact(size.min(rows.len()).max(1)).map(<[i64]>::to_vec).collect();
-    parts.into_iter().map(move |rows| Ok(images.batch(&Tensor::from_slice(&rows).to_device(device), None)?.0))
 }

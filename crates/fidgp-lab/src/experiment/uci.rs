@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use fidgp::Key;
 use fidgp_data::split::Parts;
@@ -11,36 +10,36 @@ use fidgp_data::{Standardiser, uci::Uci};
 use fidgp_metrics::names;
 use rayon::prelude::*;
 
-use super::members::{Place, Training};
-use super::meter::Meter;
-use super::settle::{prepare, settle};
-use super::{Setting, blank_results};
+use super::fitting::Fitting;
+use super::members::Place;
+use super::results::{blank_results, metrics};
+use super::task::{Regression, Task};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::json;
 use crate::model::{Model, Signature};
 use crate::record::{Metrics, Published, Results, SplitMetrics, Splits};
-use crate::source::TableSource;
+use crate::run_folder::{RunContext, keep_command, open_folder};
 use crate::train::{NO_FOLDER, Watch};
 
-pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)) -> Result<Results> {
+pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Send)) -> Result<Results> {
     let DataConfig::Uci { name, .. } = &config.data else {
         return Err(LabError::config("data.set", "must be \"uci\""));
     };
-    let uci = Uci::read(&setting.data_root.join("uci"), name)?;
-    let (splits, command) = asked(setting, uci.splits())?;
-    let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, setting.device)?;
+    let uci = Uci::read(&context.data_root.join("uci"), name)?;
+    let (splits, command) = asked(context, uci.splits())?;
+    let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, context.device)?;
     let parts = splits.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
     let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
-    let _lock = super::open_folder(config, setting, &model, fewest)?;
-    json::write(&setting.run.join(ASKED_FILE), &splits)?;
+    let _lock = open_folder(config, context, &model, fewest)?;
+    json::write(&context.run.join(ASKED_FILE), &splits)?;
     if let Some(command) = &command {
-        super::keep_command(&setting.run, command)?;
+        keep_command(&context.run, command)?;
     }
     let watch = Mutex::new((watch, 0));
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(setting.parallel.max(1))
+        .num_threads(context.parallel.max(1))
         .start_handler(|_| tch::set_num_threads(1))
         .build();
     let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
@@ -49,7 +48,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
         splits
             .par_iter()
             .map(|&split| {
-                let row = one_split(config, setting, &uci, split).map_err(|error| error.of_split(split))?;
+                let row = one_split(config, context, &uci, split).map_err(|error| error.of_split(split))?;
                 if let Ok(mut guard) = watch.lock() {
                     guard.1 += 1;
                     let done = guard.1;
@@ -60,7 +59,7 @@ pub fn run(config: &RunConfig, setting: &Setting, watch: &mut (dyn Watch + Send)
             })
             .collect::<Result<_>>()
     })?;
-    let mut results = blank_results(config, setting, &model)?;
+    let mut results = blank_results(config, context, &model)?;
     results.set_splits(Splits::new(rows));
     results.metric_notes = evaluate::notes();
     results.published = published(name);
@@ -73,10 +72,10 @@ const ASKED_FILE: &str = "splits/asked.json";
 
 /// The splits of a run, in order, and the command that trains them: those asked for now and, where a run is gone on with,
 /// those it was asked for before.
-fn asked(setting: &Setting, all: usize) -> Result<(Vec<usize>, Option<String>)> {
-    let path = setting.run.join(ASKED_FILE);
-    let before: BTreeSet<usize> = if setting.resume && path.exists() { json::read(&path)? } else { BTreeSet::new() };
-    let now = match &setting.splits {
+fn asked(context: &RunContext, all: usize) -> Result<(Vec<usize>, Option<String>)> {
+    let path = context.run.join(ASKED_FILE);
+    let before: BTreeSet<usize> = if context.resume && path.exists() { json::read(&path)? } else { BTreeSet::new() };
+    let now = match &context.splits {
         Some(some) if !some.is_empty() => some.clone(),
         None if !before.is_empty() => Vec::new(),
         _ => (0..all).collect(),
@@ -87,7 +86,7 @@ fn asked(setting: &Setting, all: usize) -> Result<(Vec<usize>, Option<String>)> 
     }
     let splits: BTreeSet<usize> = before.iter().copied().chain(now).collect();
     let added = !before.is_empty() && splits != before;
-    let command = setting.command.as_deref();
+    let command = context.command.as_deref();
     let command = command.map(|command| if added { with_splits(command, &splits) } else { command.to_owned() });
     Ok((splits.into_iter().collect(), command))
 }
@@ -118,45 +117,38 @@ fn parts(config: &RunConfig, uci: &Uci, split: usize) -> Result<Parts> {
     })
 }
 
+/// The rows of a split, standardised with those it is trained on.
+fn task_of(config: RunConfig, uci: &Uci, parts: &Parts) -> Result<Regression> {
+    let rows = |rows: &[usize]| uci.table().select(rows);
+    let train = rows(&parts.train)?;
+    let validation = if parts.validation.is_empty() { None } else { Some(rows(&parts.validation)?) };
+    let (scale, test) = (Some(Standardiser::fit(&train)?), rows(&parts.test)?);
+    Ok(Regression { config, train, validation, test, scale, columns: None, curve: None })
+}
+
 /// Trains and tests one split, or reads what an earlier run of it left.
-fn one_split(config: &RunConfig, setting: &Setting, uci: &Uci, split: usize) -> Result<SplitMetrics> {
-    let path = setting.run.join("splits").join(format!("{split:02}.json"));
+fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) -> Result<SplitMetrics> {
+    let path = context.run.join("splits").join(format!("{split:02}.json"));
     if let Some(done) = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
         return Ok(done);
     }
-    if setting.stop.load(Ordering::Relaxed) {
-        return Err(LabError::Interrupted { epoch: 0, step: 0, kept: NO_FOLDER, command: setting.go_on.clone() });
+    if context.stop.load(Ordering::Relaxed) {
+        return Err(LabError::Interrupted {
+            epoch: 0,
+            step: 0,
+            kept: NO_FOLDER,
+            command: context.resume_command.clone(),
+        });
     }
-    let seed = seed_of(config, split);
     let parts = parts(config, uci, split)?;
-    let train = uci.table().select(&parts.train)?;
-    let scale = Standardiser::fit(&train)?;
-    let config = RunConfig { seed, ..config.clone() };
-    let signature = Signature::Regression { features: train.columns() as i64 };
-    let model = Model::init(&config, &signature, setting.device)?;
-    let source = TableSource::new(&scale.transform(&train)?, setting.device)?;
-    let meter = Meter { config: &config, scale: Some(&scale), device: setting.device };
-    let validate = |model: &Model| meter.validation_nll(model, &uci.table().select(&parts.validation)?);
-    prepare(&config, &model, &source)?;
-    let training = Training {
-        config: &config,
-        model: &model,
-        signature: &signature,
-        source: &source,
-        validate: (!parts.validation.is_empty()).then_some(&validate),
-        stop: setting.stop,
-        go_on: &setting.go_on,
-    };
-    let outcome = training.run(&Place::default(), &mut ())?; // splits run side by side: their epochs are not shown
-    let fitting = Instant::now();
-    settle(&config, &model, &source, None)?;
-    let outcome = outcome.map(|outcome| outcome.and(fitting.elapsed()));
-    let measure = |rows: &[usize]| meter.metrics(&model, &uci.table().select(rows)?, config.predict.draws);
-    let mut metrics = measure(&parts.test)?;
-    if !parts.validation.is_empty() {
-        let validation = measure(&parts.validation)?;
-        metrics.extend(validation.into_iter().map(|(name, value)| (format!("validation/{name}"), value)));
-    }
+    let config = &RunConfig { seed: seed_of(config, split), ..config.clone() };
+    let task = task_of(config.clone(), uci, &parts)?;
+    let signature = task.signature()?;
+    let mut model = Model::init(config, &signature, context.device)?;
+    let fitting = Fitting::new(&task, &signature, &model, false)?;
+    let stop = (context.stop, context.resume_command.as_str());
+    let outcome = fitting.run(&mut model, &Place::default(), stop, &mut ())?; // side by side: epochs are not shown
+    let metrics = metrics(&task, &model)?;
     let row = SplitMetrics { split, metrics, train_seconds: outcome.map(|outcome| outcome.seconds) };
     json::write(&path, &row)?;
     Ok(row)

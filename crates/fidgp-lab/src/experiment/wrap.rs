@@ -7,13 +7,14 @@ use fidgp_metrics::names;
 use fidgp_zoo::{ImportReport, StartReport};
 use serde::Serialize;
 
-use super::sets::{self, Set, Sets, Use};
-use super::{Setting, start};
+use super::start;
+use super::task::{self, Set, Sets, SplitRole};
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::Model;
 use crate::record::{Hardware, commit};
+use crate::run_folder::{RunContext, keep_command, keep_examples, open_folder, refuse_to_mix, write_classes};
 use crate::source::ImageSet;
 use crate::train::{Optimiser, checkpoint};
 
@@ -58,7 +59,7 @@ pub struct Stage {
 ///
 /// # Errors
 /// When the config names no weights or no Bayesian layers, or weights and data do not fit it.
-pub fn wrap(config: &RunConfig, setting: &Setting, save: bool, say: &mut dyn FnMut(&str)) -> Result<WrapReport> {
+pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn FnMut(&str)) -> Result<WrapReport> {
     config.check()?;
     let file =
         config.start.as_ref().ok_or_else(|| LabError::config("start.weights", "is missing; pass --weights FILE"))?;
@@ -67,21 +68,21 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool, say: &mut dyn FnM
         return Err(LabError::config("method", why));
     }
     if save {
-        super::refuse_to_mix(config, setting)?;
+        refuse_to_mix(config, context)?;
     }
-    let (train, test) = match Sets::read(config, &setting.data_root) {
+    let (train, test) = match Sets::read(config, &context.data_root) {
         Ok(sets) => (Ok(sets.train), sets.test),
         Err(error) if config.normalisation.as_ref().is_none_or(|given| given.statistics().is_none()) => {
             return Err(error);
         }
-        Err(error) => (Err(error), sets::part(config, &setting.data_root, Part::Test)?),
+        Err(error) => (Err(error), task::part(config, &context.data_root, Part::Test)?),
     };
     let known = train.as_ref().unwrap_or(&test);
     let config = &known.filled_in(config);
     let signature = known.signature(config)?;
-    let (plain, weights) = start::plain(config, &signature, &file.weights, setting.device)?;
-    let model = Model::init(config, &signature, setting.device)?;
-    let source = |set: &Set, model: &Model| set.source(config, model, Use::Measuring, setting.device);
+    let (plain, weights) = start::plain(config, &signature, &file.weights, context.device)?;
+    let model = Model::init(config, &signature, context.device)?;
+    let source = |set: &Set, model: &Model| set.source(config, model, SplitRole::Measuring, context.device);
     let images = source(&test, &plain)?;
     say(&format!("measuring the trained network on {} test images", test.rows()));
     let mut stages = vec![at_mean("trained network", &plain, images.as_ref(), config)?];
@@ -103,17 +104,17 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool, say: &mut dyn FnM
     say("measuring the mean of draws");
     stages.push(stage(&name, draws, images.as_ref(), config)?);
     if save {
-        let _lock = super::open_folder(config, setting, &model, train.as_ref().map_or(test.rows(), Set::rows))?;
-        super::write_classes(&setting.run, test.classes())?;
+        let _lock = open_folder(config, context, &model, train.as_ref().map_or(test.rows(), Set::rows))?;
+        write_classes(&context.run, test.classes())?;
         if let Ok(set) = &train {
-            super::keep_examples(&setting.run, &set.trained_on())?;
+            keep_examples(&context.run, &set.trained_on())?;
         }
-        if let Some(command) = &setting.command {
-            super::keep_command(&setting.run, &format!("{command} && {}", setting.go_on))?;
+        if let Some(command) = &context.command {
+            keep_command(&context.run, &format!("{command} && {}", context.resume_command))?;
         }
         let mut tensors = checkpoint::variables(&model.store);
         tensors.extend(Optimiser::new(&model.store, config.train.optimiser)?.state());
-        checkpoint::save(&checkpoint::last(&setting.run), &tensors, &checkpoint::Progress::default())?;
+        checkpoint::save(&checkpoint::last(&context.run), &tensors, &checkpoint::Progress::default())?;
     }
     Ok(WrapReport {
         weights,
@@ -123,8 +124,8 @@ pub fn wrap(config: &RunConfig, setting: &Setting, save: bool, say: &mut dyn FnM
         statistics_kept,
         config: config.clone(),
         commit: commit(),
-        hardware: crate::device::hardware(setting.device),
-        command: setting.command.clone(),
+        hardware: crate::device::hardware(context.device),
+        command: context.command.clone(),
     })
 }
 
@@ -133,7 +134,7 @@ fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig)
 }
 
 fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
-    let metrics = evaluate::classify(draws, 1, images.chunks(config.predict.batch_size))?.metrics;
+    let metrics = evaluate::classify(draws, images.chunks(config.predict.batch_size))?.metrics;
     let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
     Ok(Stage {
         name: name.to_owned(),

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use fidgp_metrics::names;
 
-use super::{Dtype, architecture};
+use super::Dtype;
 use crate::config::{BaselineConfig, RunConfig};
-use crate::predict::Predictor;
+use crate::predict::Trained;
 use crate::record::Results;
-use crate::report::format::short;
+use crate::report::words::format::short;
 
 /// Metrics of the card and what they are called there.
 const SHOWN: [(&str, &str); 17] = [
@@ -32,7 +32,7 @@ const SHOWN: [(&str, &str); 17] = [
 ];
 
 /// The text of `README.md`.
-pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> String {
+pub fn card(predictor: &Trained, dtype: Dtype, results: Option<&Results>) -> String {
     let config = &predictor.config;
     let images = config.data.has_images();
     let task = match (images, predictor.segments()) {
@@ -40,7 +40,7 @@ pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> S
         (true, false) => "image-classification",
         (false, _) => "tabular-regression",
     };
-    let (network, data, method) = (architecture(&config.network), config.data.name(), config.method.name());
+    let (network, data, method) = (config.network.name(), config.data.name(), config.method.name());
     let example = if images { "picture.png" } else { "rows.csv" };
     let stored = if dtype == Dtype::F16 { "f16 (vectors in f32)" } else { "f32" };
     let parameters = short(predictor.model.parameter_count() as f64);
@@ -60,7 +60,7 @@ pub fn card(predictor: &Predictor, dtype: Dtype, results: Option<&Results>) -> S
 }
 
 /// What the numbers leave out of a network whose logits are divided by a temperature.
-fn tempered(predictor: &Predictor) -> String {
+fn tempered(predictor: &Trained) -> String {
     let Some(temperature) = predictor.model.temperature else { return String::new() };
     format!(
         "\nThey are of the network as it was trained. This folder divides its logits by a temperature of {}, fitted to \

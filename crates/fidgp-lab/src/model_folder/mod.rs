@@ -4,41 +4,70 @@
 //! config.json               what to build: the run's whole config, the names of the classes
 //! model.safetensors         the parameters, in f32 or rounded to f16
 //! preprocessor_config.json  size and normalisation of the images
+//! network.onnx              the graph, for a network of another framework
 //! norms.safetensors         BatchNorm statistics of each draw's own, where the run has them
+//! posterior.json            the linearised posterior, where the run has one: what it is
+//! posterior.safetensors     its tensors
 //! README.md                 the card: what it is, how good it is, how to use it
 //! ```
 
 mod card;
+mod graph;
 mod preprocessor;
 mod rounding;
+mod state_dict;
 
+pub use graph::{Weights, export_graph};
 pub use preprocessor::Preprocessor;
 pub use rounding::{Rounding, rounded};
+pub use state_dict::export_state_dict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fidgp_data::ChannelStatistics;
+use fidgp_data::{ChannelStatistics, catalogue, file_sha256};
+use fidgp_files::{Exceeded, NewFolder, limits};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{DataConfig, NetworkConfig, RunConfig};
+use crate::config::{DataConfig, GraphConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::experiment::norms::{self, NORMS_FILE};
+use crate::files::{
+    CARD_FILE, CONFIG_FILE, MODEL_CONFIG_FILE, NETWORK_FILE, NORMS_FILE, POSTERIOR_FILE, POSTERIOR_TENSORS_FILE,
+    PREPROCESSOR_FILE, STATISTICS_FILE, WEIGHTS_FILE,
+};
 use crate::json;
 use crate::model::{Model, Signature};
-use crate::predict::Predictor;
+use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
-use crate::train::checkpoint;
-
-/// The file that says what to build; it is written last, so a folder that has one is whole.
-pub const MODEL_CONFIG_FILE: &str = "config.json";
-const PREPROCESSOR_FILE: &str = "preprocessor_config.json";
-pub(crate) const WEIGHTS_FILE: &str = "model.safetensors";
-const CARD_FILE: &str = "README.md";
+use crate::run_folder::{norms, posterior};
+use crate::train::checkpoint::{self, Progress};
 
 /// Every file of a model folder.
-pub const FILES: [&str; 5] = [MODEL_CONFIG_FILE, PREPROCESSOR_FILE, WEIGHTS_FILE, CARD_FILE, NORMS_FILE];
+pub const FILES: [&str; 8] = [
+    MODEL_CONFIG_FILE,
+    PREPROCESSOR_FILE,
+    WEIGHTS_FILE,
+    CARD_FILE,
+    NORMS_FILE,
+    NETWORK_FILE,
+    POSTERIOR_FILE,
+    POSTERIOR_TENSORS_FILE,
+];
+/// The parts that the config has the digests of: all but the card, which people write in, and the posterior, which is fitted anew.
+const PARTS: [&str; 4] = [PREPROCESSOR_FILE, WEIGHTS_FILE, NORMS_FILE, NETWORK_FILE];
+/// What an export takes the place of, the config last.
+const PLACES: [&str; 9] = [
+    STATISTICS_FILE,
+    PREPROCESSOR_FILE,
+    WEIGHTS_FILE,
+    NORMS_FILE,
+    NETWORK_FILE,
+    POSTERIOR_FILE,
+    POSTERIOR_TENSORS_FILE,
+    CARD_FILE,
+    MODEL_CONFIG_FILE,
+];
 const FORMAT: &str = "fidgp-model/1";
 /// The normalisation stands in the preprocessor's file alone.
 const NORMALISATION: &str = "input.";
@@ -63,6 +92,9 @@ struct ModelConfig {
     dtype: Dtype,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     id2label: BTreeMap<usize, String>,
+    /// SHA-256 of the other parts, by file: parts of several folders are no model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sha256: BTreeMap<String, String>,
     /// What logits are divided by, where it was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
@@ -73,42 +105,105 @@ struct ModelConfig {
 ///
 /// # Errors
 /// When the run has no whole checkpoint, a value does not fit into f16, or the disk fails.
-pub fn export(run: &Path, predictor: &Predictor, dtype: Dtype, out: &Path) -> Result<Rounding> {
+pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Result<Rounding> {
     let rounding = rounded(&predictor.model, dtype)?;
     let tensors: Vec<_> =
         rounding.tensors.iter().filter(|(name, _)| !name.starts_with(NORMALISATION)).map(copy).collect();
     let config = ModelConfig {
         format: FORMAT.to_owned(),
         model_type: "fidgp".to_owned(),
-        architectures: vec![architecture(&predictor.config.network)],
+        architectures: vec![predictor.config.network.name()],
         dtype,
         id2label: predictor.classes.iter().cloned().enumerate().collect(),
+        sha256: BTreeMap::new(),
         temperature: predictor.model.temperature,
-        run: predictor.config.clone(),
+        run: portable(&predictor.config),
     };
     let results = run.join(RESULTS_FILE);
     let results = if results.exists() { Some(Results::read(&results)?) } else { None };
-    checkpoint::write(&out.join(WEIGHTS_FILE), &tensors, ("model", FORMAT.to_owned()))?;
-    json::write(&out.join(PREPROCESSOR_FILE), &preprocessor::of(predictor)?)?;
-    norms::write(&out.join(NORMS_FILE), &predictor.model.norms, 0)?;
+    let failed = |error: std::io::Error| LabError::file(out, &error);
+    let folder = NewFolder::beside(out).map_err(failed)?;
+    let place = folder.path();
+    checkpoint::write(&place.join(WEIGHTS_FILE), &tensors, ("model", FORMAT.to_owned()))?;
+    json::write(&place.join(PREPROCESSOR_FILE), &preprocessor::of(predictor)?)?;
+    copy_graph(&predictor.config.network, place)?;
+    norms::write(&place.join(NORMS_FILE), &predictor.model.norms, &Progress::default())?;
+    posterior::write(place, &predictor.model, 0)?;
     let card = card::card(predictor, dtype, results.as_ref());
-    write_atomically(&out.join(CARD_FILE), card.as_bytes())?;
-    json::write(&out.join(MODEL_CONFIG_FILE), &config)?;
+    write_atomically(&place.join(CARD_FILE), card.as_bytes())?;
+    let config = ModelConfig { sha256: digests(place)?, ..config };
+    json::write(&place.join(MODEL_CONFIG_FILE), &config)?;
+    folder.take_place(&PLACES).map_err(failed)?;
     Ok(rounding)
+}
+
+/// The graph that a network is built of, beside its weights.
+fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
+    let NetworkConfig::Onnx(GraphConfig { path, .. }) = network else { return Ok(()) };
+    let bytes = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
+    let copy = out.join(NETWORK_FILE);
+    write_atomically(&copy, &bytes)?;
+    fidgp_onnx::Graph::read(&copy)?; // data in other files do not come with it: then it says so
+    Ok(())
+}
+
+/// The digests of the parts that are there.
+fn digests(folder: &Path) -> Result<BTreeMap<String, String>> {
+    let there = PARTS.iter().filter(|part| folder.join(part).exists());
+    there.map(|part| Ok(((*part).to_owned(), file_sha256(&folder.join(part))?))).collect()
+}
+
+/// Refuses a folder whose parts are not those that its config was written with. One from before they were remembered does
+/// not say.
+fn check_parts(folder: &Path, config: &ModelConfig) -> Result<()> {
+    if config.sha256.is_empty() {
+        return Ok(());
+    }
+    let there = digests(folder)?;
+    let names: BTreeSet<_> = there.keys().chain(config.sha256.keys()).collect();
+    match names.into_iter().find(|name| there.get(*name) != config.sha256.get(*name)) {
+        Some(name) => {
+            let why = if !there.contains_key(name) {
+                format!("is missing, {MODEL_CONFIG_FILE} has its digest")
+            } else {
+                format!("is not the file that {MODEL_CONFIG_FILE} was written with (their SHA-256 differ)")
+            };
+            let why = format!(
+                "{why}: the folder is a mixture or damaged. Fetch it again, or export it anew: fidgp export RUN"
+            );
+            Err(LabError::File { path: folder.join(name), why })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The config with the graph where the folder has it.
+fn portable(config: &RunConfig) -> RunConfig {
+    let mut config = config.clone();
+    if let NetworkConfig::Onnx(graph) = &mut config.network {
+        graph.path = NETWORK_FILE.into();
+    }
+    config
 }
 
 fn copy((name, tensor): &(String, Tensor)) -> (String, Tensor) {
     (name.clone(), tensor.shallow_clone())
 }
 
-/// The network in words.
-fn architecture(network: &NetworkConfig) -> String {
-    match network {
-        NetworkConfig::Mlp { .. } => "mlp".to_owned(),
-        NetworkConfig::Resnet { depth, .. } => format!("resnet-{}", i64::from(*depth)),
-        NetworkConfig::ResnetCifar { depth, .. } => format!("resnet-cifar-{depth}"),
-        NetworkConfig::Fcn { depth, .. } => format!("fcn-resnet-{}", i64::from(*depth)),
-        NetworkConfig::Hrnet { width } => format!("hrnetv2-w{width}"),
+impl Trained {
+    /// Opens a run folder or a model folder.
+    ///
+    /// # Errors
+    /// When it is neither, or a file in it is missing or broken; the message names it.
+    pub fn open(folder: &Path, device: Device) -> Result<Self> {
+        if folder.join(CONFIG_FILE).exists() {
+            Self::of_run(folder, device, catalogue::data_root().ok().as_deref())
+        } else if folder.join(MODEL_CONFIG_FILE).exists() {
+            open(folder, device)
+        } else {
+            let why = format!("is neither a run folder ({CONFIG_FILE}) nor a model folder ({MODEL_CONFIG_FILE})");
+            Err(LabError::config(folder.display().to_string(), why))
+        }
     }
 }
 
@@ -116,14 +211,18 @@ fn architecture(network: &NetworkConfig) -> String {
 ///
 /// # Errors
 /// When a file is missing, broken, or does not fit the others; the message names it.
-pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
+pub fn open(folder: &Path, device: Device) -> Result<Trained> {
     let path = folder.join(MODEL_CONFIG_FILE);
-    let config: ModelConfig = json::read(&path)?;
+    let mut config: ModelConfig = json::read(&path)?;
+    if let NetworkConfig::Onnx(graph) = &mut config.run.network {
+        graph.path = folder.join(NETWORK_FILE);
+    }
     let broken = |why: String| LabError::File { path: path.clone(), why };
     if config.format != FORMAT {
         return Err(broken(format!("`format` is `{}`, this program reads `{FORMAT}`", config.format)));
     }
-    config.run.check()?;
+    check_parts(folder, &config)?;
+    config.run.check().map_err(|error| broken(format!("`run`: {error}")))?;
     let classes: Vec<String> = config.id2label.values().cloned().collect();
     if config.id2label.keys().copied().ne(0..classes.len()) {
         return Err(broken("`id2label` does not number the classes from 0 without gaps".to_owned()));
@@ -152,6 +251,10 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
         }
         Preprocessor::Table { features } => (Signature::Regression { features }, None),
     };
+    check_size(&signature).map_err(|exceeded| {
+        let why = format!("asks for {exceeded}");
+        LabError::File { path: folder.join(PREPROCESSOR_FILE), why }
+    })?;
     let mut model = Model::init(&config.run, &signature, device)?;
     let weights = folder.join(WEIGHTS_FILE);
     let mut stored = checkpoint::load(&weights)?;
@@ -159,10 +262,24 @@ pub fn open(folder: &Path, device: Device) -> Result<Predictor> {
     stored.tensors.extend(own);
     checkpoint::restore(&weights, &stored, &model.store)?;
     model.norms = norms::read(&folder.join(NORMS_FILE), 0, &config.run, &model)?;
+    model.posterior = posterior::read(folder, 0, &model)?;
     if let Some(temperature) = config.temperature {
         model.temper(temperature).map_err(|error| broken(format!("`temperature`: {error}")))?;
     }
-    Ok(Predictor { config: config.run, model, classes, view, table })
+    Ok(Trained { config: config.run, model, classes, view, table })
+}
+
+/// Inputs that a network may have.
+fn check_size(signature: &Signature) -> std::result::Result<(), Exceeded> {
+    let size = |number: i64| u64::try_from(number).unwrap_or(0);
+    match signature {
+        Signature::Regression { features } => limits::COLUMNS.check(size(*features)),
+        Signature::Classification { image, classes, .. } => {
+            limits::PIXELS.check_product(&image.map(size))?;
+            limits::CLASSES.check(size(*classes))
+        }
+        Signature::Segmentation { classes, .. } => limits::CLASSES.check(size(*classes)),
+    }
 }
 
 /// Numbers of a buffer.

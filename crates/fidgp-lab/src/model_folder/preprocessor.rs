@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::numbers;
 use crate::error::{LabError, Result};
 use crate::model::Signature;
-use crate::predict::Predictor;
+use crate::predict::Trained;
 use crate::source::{TableView, View};
 
 /// The content of the file.
@@ -116,7 +116,7 @@ impl ImageProcessor {
 }
 
 /// The file of a model.
-pub fn of(predictor: &Predictor) -> Result<Preprocessor> {
+pub fn of(predictor: &Trained) -> Result<Preprocessor> {
     if let Some(table) = &predictor.table {
         return Ok(Preprocessor::Columns(table.clone()));
     }

@@ -56,6 +56,7 @@ impl Arrays {
         if logits.dim() != 2 || logits.numel() == 0 {
             return Err(self.fault(name, &format!("is {:?}, expected [rows, classes], not empty", logits.size())));
         }
+        self.finite(name, "logits", &logits)?;
         let Some(features) = &self.features else { return Ok(logits) };
         let features = features.get(name).ok_or_else(|| self.fault(name, "is missing in the file of features"))?;
         if features.dim() != 2 || features.size()[0] != logits.size()[0] {
@@ -63,21 +64,58 @@ impl Arrays {
                 format!("has features {:?} and logits {:?}: one row for each example", features.size(), logits.size());
             return Err(self.fault(name, &why));
         }
-        Ok(Tensor::cat(&[logits, features.to_kind(Kind::Double)], 1))
+        let features = features.to_kind(Kind::Double);
+        self.finite(name, "features", &features)?;
+        Ok(Tensor::f_cat(&[logits, features], 1)?)
     }
 
-    fn labels(&self, name: &str, rows: i64) -> Result<Vec<i64>> {
+    /// Refuses NaN and infinity, and names the row of the first one.
+    fn finite(&self, name: &str, what: &str, numbers: &Tensor) -> Result<()> {
+        let sound = Vec::<bool>::try_from(numbers.f_isfinite()?.f_reshape([-1])?)?;
+        let columns = numbers.size().get(1).copied().unwrap_or(1).max(1) as usize;
+        match sound.iter().position(|is_finite| !is_finite) {
+            Some(place) => {
+                let [row, column] = [place / columns, place % columns];
+                let why = format!("holds a number that is not finite: its {what}, row {row}, column {column}");
+                Err(self.fault(name, &format!("{why}; leave such rows out")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The classes of a set's rows; none where it has no labels.
+    fn labels(&self, name: &str, rows: i64, classes: i64) -> Result<Vec<i64>> {
         let key = format!("{name}{LABELS}");
         let Some(labels) = self.logits.get(&key) else { return Ok(Vec::new()) };
         if labels.size() != [rows] {
             return Err(self.fault(&key, &format!("is {:?}, expected [{rows}]", labels.size())));
         }
-        Ok(Vec::try_from(labels.to_kind(Kind::Int64))?)
+        if !matches!(labels.kind(), Kind::Int64 | Kind::Int | Kind::Int16 | Kind::Int8 | Kind::Uint8) {
+            return Err(self.fault(&key, &format!("is {:?}: give labels as whole numbers", labels.kind())));
+        }
+        let labels: Vec<i64> = Vec::try_from(labels.to_kind(Kind::Int64))?;
+        match labels.iter().position(|label| !(0..classes).contains(label)) {
+            Some(row) => {
+                let why =
+                    format!("has label {} in row {row}; the logits have classes 0 to {}", labels[row], classes - 1);
+                Err(self.fault(&key, &why))
+            }
+            None => Ok(labels),
+        }
     }
 
-    fn head(&self) -> Option<Head> {
+    /// The last layer of the network, where the file has it. `[K, n]` and `[K]`
+    fn head(&self, classes: i64, columns: i64) -> Result<Option<Head>> {
         let of = |name: &str| self.features.as_ref()?.get(name).map(|tensor| tensor.to_kind(Kind::Double));
-        Some(Head { weight: of("head.weight")?, bias: of("head.bias")? })
+        let (Some(weight), Some(bias)) = (of("head.weight"), of("head.bias")) else { return Ok(None) };
+        let (features, found) = (columns - classes, (weight.size(), bias.size()));
+        if found != (vec![classes, features], vec![classes]) {
+            let why = format!("and head.bias are {found:?}, expected [{classes}, {features}] and [{classes}]");
+            return Err(self.fault("head.weight", &why));
+        }
+        self.finite("head.weight", "weights", &weight)?;
+        self.finite("head.bias", "biases", &bias)?;
+        Ok(Some(Head { weight, bias }))
     }
 }
 
@@ -110,9 +148,9 @@ pub fn run_arrays(
     };
     let fit = if arrays.logits.contains_key(FIT) { Some(of(&FIT.to_owned())?) } else { None };
     let pipeline = if let Some(fit) = &fit {
-        let labels = arrays.labels(FIT, fit.size()[0])?;
+        let labels = arrays.labels(FIT, fit.size()[0], classes)?;
         let rows = FitRows { rows: fit, labels: &labels, batch: settings.batch, seed: settings.seed };
-        fitted(&observer, &rows, (arrays.head(), &[]), None, say)?
+        fitted(&observer, &rows, (arrays.head(classes, fit.size()[1])?, &[]), None, say)?
     } else {
         say("no tensor `fit` (ID training rows): scores that need fitting are left out");
         Pipeline::unfitted(&observer)
@@ -139,7 +177,11 @@ pub fn run_arrays(
         fit_images: fit.as_ref().map_or(0, |fit| fit.size()[0] as usize),
         method: "arrays".to_owned(),
         device: tch::Device::Cpu,
-        id: Inputs { labels: arrays.labels(&id, rows.size()[0])?, name: id.clone(), rows: rows.shallow_clone() },
+        id: Inputs {
+            labels: arrays.labels(&id, rows.size()[0], classes)?,
+            name: id.clone(),
+            rows: rows.shallow_clone(),
+        },
     };
     compare(&pipeline, compared, settings, started, say)
 }

@@ -7,7 +7,7 @@ use fidgp_data::split;
 use tch::{Device, Tensor};
 
 use super::combine::Combined;
-use super::controls::{self, Control};
+use super::controls;
 use super::cost;
 use super::heldout::{self, HELD_OUT, Labelled};
 use super::images::{ID, Images, Inputs};
@@ -16,10 +16,11 @@ use super::pipeline::{FitRows, Pipeline, Scored, fitted};
 use super::protocol;
 use super::scorer::Columns;
 use super::spectral;
-use super::statistics::{Basis, Kept, sha256, signature, weights_sha256};
+use super::statistics::{Basis, Kept, sha256, signature};
 use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::error::{LabError, Result};
-use crate::predict::Predictor;
+use crate::predict::Trained;
+use crate::record::ood::Control;
 use crate::record::{Chosen, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
 use crate::train::checkpoint;
 
@@ -120,11 +121,11 @@ pub(super) struct Compared {
 ///
 /// # Errors
 /// When a set cannot be read or scored, or, with [`LabError::Refused`], when a control fails.
-pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Benchmark> {
+pub fn run(predictor: &Trained, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Benchmark> {
     let started = Instant::now();
     let images = Images::read(predictor, settings)?;
     let observer = observer(predictor, settings, say)?;
-    let weights = weights_sha256(&predictor.model.store)?;
+    let weights = checkpoint::sha256_of(&predictor.model.store)?;
     let temperature = predictor.model.temperature;
     let fit = &images.fit;
     let kept = kept(&weights, &images, temperature, settings)?;
@@ -160,10 +161,10 @@ pub fn run(predictor: &Predictor, settings: &Settings, say: &mut dyn FnMut(&str)
 }
 
 /// What looks at the network while it computes.
-fn observer<'a>(predictor: &'a Predictor, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<ModelObserver<'a>> {
+fn observer<'a>(predictor: &'a Trained, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<ModelObserver<'a>> {
     let mut observer = ModelObserver::new(predictor, settings.u, settings.draws, settings.gradients)?;
     if predictor.model.store.device().is_cuda() {
-        if let Err(error) = fidgp_cuda::repeatable_convolutions() {
+        if let Err(error) = fidgp_torch::repeatable_convolutions() {
             say(&format!("gradients may differ from run to run: {error}"));
         }
         observer = observer.in_blocks(settings.batch);

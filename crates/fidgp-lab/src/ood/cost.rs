@@ -2,40 +2,27 @@
 
 use std::time::Instant;
 
-use serde::Serialize;
 use tch::Tensor;
 
 use super::observe::ModelObserver;
 use crate::error::Result;
+use crate::record::ood::Timing;
 
 /// Times each is measured; the median counts.
 const TIMES: usize = 5;
-
-/// Median seconds of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Cost {
-    /// Images in the batch.
-    pub images: i64,
-    /// One forward pass, logits alone.
-    pub forward: f64,
-    /// The same with the variance score of every Bayesian layer.
-    pub variance: f64,
-    /// Forward and backward with the residual score's q of every Bayesian layer; none without gradients.
-    pub residual: Option<f64>,
-}
 
 /// Measures it; none for a network without Bayesian layers.
 ///
 /// # Errors
 /// When a pass fails.
-pub fn measure(observer: &ModelObserver, pixels: &Tensor, gradients: bool) -> Result<Option<Cost>> {
+pub fn measure(observer: &ModelObserver, pixels: &Tensor, gradients: bool) -> Result<Option<Timing>> {
     if observer.inducing.is_empty() {
         return Ok(None);
     }
     let forward = seconds(|| observer.logits(pixels).map(|logits| vec![logits]))?;
     let variance = seconds(|| observer.unexplained(pixels))?;
     let residual = if gradients { Some(seconds(|| observer.rows(pixels))?) } else { None };
-    Ok(Some(Cost { images: pixels.size()[0], forward, variance, residual }))
+    Ok(Some(Timing { images: pixels.size()[0], forward, variance, residual }))
 }
 
 /// The median of several runs after one that does not count. Results come to the CPU, so the device has finished.

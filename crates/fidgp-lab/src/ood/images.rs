@@ -12,7 +12,7 @@ use super::heldout::HELD_OUT;
 use super::sets::{self, Cut, MIXED, NOISE, PixelSet};
 use crate::config::{ArraysConfig, DataConfig, FolderConfig};
 use crate::error::{LabError, Result};
-use crate::predict::Predictor;
+use crate::predict::Trained;
 use crate::record::{Group, OodSetRecord};
 use crate::source::View;
 
@@ -49,7 +49,7 @@ impl Images {
     ///
     /// # Errors
     /// When a set is not there, cannot be meant, or has classes that the model does not.
-    pub fn read(predictor: &Predictor, settings: &Settings) -> Result<Self> {
+    pub fn read(predictor: &Trained, settings: &Settings) -> Result<Self> {
         let view =
             predictor.square_view().ok_or_else(|| LabError::config("MODEL", "is a regression; it takes no images"))?;
         let id_name = checked_id(&predictor.config.data, settings)?;
@@ -147,7 +147,7 @@ pub(super) fn check_names(settings: &Settings, id: &str) -> Result<()> {
     }
 }
 
-fn check_labels(predictor: &Predictor, set: &PixelSet) -> Result<()> {
+fn check_labels(predictor: &Trained, set: &PixelSet) -> Result<()> {
     let classes = predictor.classes.len() as i64;
     match set.labels.iter().find(|&&label| label >= classes) {
         Some(label) => {

@@ -23,13 +23,9 @@ mod table;
 
 pub use arrays::run_arrays;
 pub use bench::{Benchmark, More, Settings, run};
-pub use combine::{Base, Combined, Join, Layers, Pool, Recipe};
-pub use controls::Control;
-pub use cost::Cost;
+pub use combine::Combined;
 pub(crate) use images::checked_id;
 pub use observe::{ModelObserver, Observe, Observed, OneU};
-pub use protocol::PaperProtocol;
 pub use scorer::{Columns, Scorer};
-pub use spectral::Spectral;
 pub use statistics::{STATISTICS_FILE, Statistics};
 pub use table::{Choice, choose, fixed_recipes};

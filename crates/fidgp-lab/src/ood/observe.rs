@@ -4,25 +4,22 @@
 //! gradient is its own, whatever else is in the batch.
 
 use fidgp::Key;
-use fidgp::layer::{Conv2dConfig, Factors, Mode, Pass, Taps};
+use fidgp::layer::{Conv2dConfig, Factors, LayerGeometry, Mode, Operation, Pass, Taps};
 use fidgp::linalg::Check;
 use fidgp::ood::{Tap, log_unexplained, mean_patch, pooled_product};
+use fidgp::predict::{ClassDraws, Classified, Gather};
 use fidgp::prior::PriorFactors;
 use fidgp::weight::InducingWeight;
-use fidgp_zoo::Operation;
 use fidgp_zoo::baseline::activation::Head;
 use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use fidgp_zoo::baseline::odin;
-use fidgp_zoo::fcn::AUX;
 use tch::{Device, Kind, Tensor};
 
 use super::members::{self, pooled};
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, MEMBERS, Model, Normalisation};
-use crate::predict::Predictor;
+use crate::predict::{FEATURES, Trained};
 
-/// Where the penultimate features are tapped.
-const FEATURES: &str = "features";
 /// A pooled input with fewer channels than this has no subspace worth the name.
 const FEWEST_CHANNELS: i64 = 8;
 
@@ -157,7 +154,7 @@ impl<'a> ModelObserver<'a> {
     ///
     /// # Errors
     /// When the model is no classifier of images, or a covariance cannot be factorised.
-    pub fn new(predictor: &'a Predictor, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
+    pub fn new(predictor: &'a Trained, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
         let model = &predictor.model;
         let Some(normalisation) = model.normalisation.as_ref().filter(|_| predictor.square_view().is_some()) else {
             let why = "is a regression; out-of-distribution scores need a classifier of images";
@@ -178,8 +175,8 @@ impl<'a> ModelObserver<'a> {
                 let own = factors.get(&weight.name)?;
                 let (w, v) = at(weight, &own, u, key)?;
                 drawn.push((weight.name.clone(), w));
-                if weight.name.starts_with(AUX) {
-                    continue; // it runs in training alone
+                if layer(model, &weight.name).is_some_and(|layer| layer.training_only) {
+                    continue;
                 }
                 inducing.push(Inducing {
                     name: weight.name.clone(),
@@ -345,17 +342,10 @@ impl<'a> ModelObserver<'a> {
         if all.is_empty() {
             return Ok(None);
         }
-        let k = all.len() as f64;
-        let (mut mean, mut aleatoric) = (Tensor::from(0.0_f64), Tensor::from(0.0_f64));
-        for logits in all {
-            let log_p = logits.log_softmax(-1, Kind::Double);
-            let p = log_p.exp();
-            aleatoric = &aleatoric - (&p * log_p).sum_dim_intlist(-1, false, Kind::Double);
-            mean = &mean + p;
-        }
-        let mean = mean / k;
-        let total = -(&mean * mean.clamp_min(1e-300).log()).sum_dim_intlist(-1, false, Kind::Double);
-        Ok(Some((plain(&total), plain(&(total - aleatoric / k)))))
+        let mut classes = ClassDraws::new(1);
+        all.iter().try_for_each(|logits| classes.add(logits))?;
+        let Classified { total, aleatoric, .. } = classes.done()?;
+        Ok(Some((plain(&total), plain(&(&total - aleatoric))))) // not cut off at 0: rounding must not make ties
     }
 }
 
@@ -378,8 +368,9 @@ impl ModelObserver<'_> {
     fn observe_together(&self, pixels: &Tensor) -> Result<Observed> {
         let x = self.inputs(pixels);
         let layers = self.inducing.iter().map(|layer| layer.name.as_str());
+        let last = self.model.network.head().unwrap_or(FEATURES);
         let wanted: Vec<&str> =
-            layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES, LOG_DENSITY]).collect();
+            layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES, LOG_DENSITY, last]).collect();
         let (mut taps, mut perturbed) = (Vec::new(), None);
         let (logits, pass) = if self.perturb {
             let leaf = x.detach().set_requires_grad(true);
@@ -394,9 +385,10 @@ impl ModelObserver<'_> {
         };
         let single = |taken: &Tensor| members::averaged(taken, self.model.network.members(), x.size()[0]);
         tch::no_grad(|| {
+            let features = pass.taps.feature(FEATURES).or_else(|| pass.taps.input(last));
             let mut seen = Observed {
                 logits: plain(&logits),
-                features: pass.taps.feature(FEATURES).and_then(single).map(|features| plain(&pooled(&features))),
+                features: features.and_then(single).map(|features| plain(&pooled(&features))),
                 perturbed,
                 draws: self.entropies(&x)?,
                 log_density: pass.taps.feature(LOG_DENSITY).map(plain),
@@ -457,8 +449,12 @@ fn at(weight: &InducingWeight, prior: &PriorFactors, u: OneU, key: Key) -> Resul
     Ok((weight.draw(prior, &noise)?.0.matrix(), v))
 }
 
+fn layer<'a>(model: &'a Model, name: &str) -> Option<&'a LayerGeometry> {
+    model.geometry.iter().find(|layer| layer.name == name)
+}
+
 fn convolution(model: &Model, name: &str) -> Option<Conv2dConfig> {
-    model.geometry.iter().find(|layer| layer.name == name).and_then(|layer| match layer.operation {
+    layer(model, name).and_then(|layer| match layer.operation {
         Operation::Conv(conv) => Some(conv),
         _ => None,
     })
@@ -480,7 +476,7 @@ fn head(model: &Model, drawn: &[(String, Tensor)]) -> Option<Head> {
     let temperature = model.temperature.unwrap_or(1.0);
     let plain = |tensor: &Tensor| plain(tensor) / temperature;
     let slots = model.network.slots();
-    match slots.last()? {
+    match slots.into_iter().find(|slot| Some(slot.name()) == model.network.head())? {
         fidgp::layer::Slot::Dense(dense) if dense.weight.dim() == 2 => {
             Some(Head { weight: plain(&dense.weight), bias: plain(dense.bias.as_ref()?) })
         }
@@ -489,6 +485,6 @@ fn head(model: &Model, drawn: &[(String, Tensor)]) -> Option<Head> {
             let inputs = w.size()[1] - 1;
             Some(Head { weight: plain(&w.narrow(1, 0, inputs)), bias: plain(&w.select(1, inputs)) })
         }
-        fidgp::layer::Slot::Dense(_) | fidgp::layer::Slot::Custom(_) => None,
+        _ => None,
     }
 }

@@ -8,13 +8,13 @@
 use fidgp::Key;
 use fidgp::ood::{ResidualHead, Ridge, Subspace};
 use fidgp_metrics::OodScores;
-use serde::Serialize;
 use tch::{Kind, Tensor};
 
 use super::observe::{Inducing, ModelObserver, OneU};
 use super::scorer::COMPAT_HIDDEN;
 use crate::error::{LabError, Result};
-use crate::predict::Predictor;
+use crate::predict::Trained;
+use crate::record::ood::PaperProtocol;
 
 /// How often the whole procedure is done.
 const REPEATS: u64 = 5;
@@ -25,27 +25,12 @@ const SCORED: [&str; 2] = ["layer2.1.conv2", "layer4.1.conv2"];
 /// Draws of U are counted from here, away from those of other scores.
 const FIRST_DRAW: u64 = 1 << 20;
 
-/// What the procedure gives.
-#[derive(Clone, Debug, Serialize)]
-pub struct PaperProtocol {
-    /// The layers that were scored.
-    pub layers: Vec<String>,
-    /// Most images of a set.
-    pub images: usize,
-    /// AUROC of the ID images against the same ID images, for each repeat. Anything but 1/2 is an artefact.
-    pub null: Vec<f64>,
-    /// AUROC of the ID images against each set, for each repeat.
-    pub sets: Vec<(String, Vec<f64>)>,
-    /// Whether the null control held: exactly 1/2 every time.
-    pub passed: bool,
-}
-
 /// Runs it on ID pixels and those of the other sets.
 ///
 /// # Errors
 /// When scoring fails. The model must have a U.
 pub fn run(
-    predictor: &Predictor,
+    predictor: &Trained,
     id: &Tensor,
     sets: &[(String, Tensor)],
     batch: usize,
@@ -72,7 +57,7 @@ pub fn run(
 }
 
 struct Procedure<'a> {
-    predictor: &'a Predictor,
+    predictor: &'a Trained,
     batch: usize,
 }
 

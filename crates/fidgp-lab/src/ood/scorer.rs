@@ -1,7 +1,5 @@
 //! From observations to scores. Everything that is fitted is fitted once, on ID training images.
 
-use std::collections::BTreeMap;
-
 use fidgp::Key;
 use fidgp::ood::{LeadingRows, ResidualHead, Ridge, Subspace};
 use fidgp_zoo::baseline::activation::{Head, grad_norm, react, scale};
@@ -19,8 +17,8 @@ use super::observe::{Inducing, Observed};
 use super::statistics::Statistics;
 use crate::error::{LabError, Result};
 
-/// Scores by name, one number for each row, high = out of distribution. `variance/layer1.0.conv1` is one layer's.
-pub type Columns = BTreeMap<String, Vec<f64>>;
+/// `variance/layer1.0.conv1` is one layer's.
+pub use crate::record::ood::Columns;
 
 /// One neighbour in so many training images: the paper's 50 of CIFAR's 50,000. More than a class has images would measure the
 /// distance to *other* classes.

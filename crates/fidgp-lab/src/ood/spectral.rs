@@ -14,12 +14,12 @@ use fidgp::layer::Factors;
 use fidgp::linalg::Check;
 use fidgp::ood::{LeadingRows, WeightSpread};
 use fidgp_metrics::OodScores;
-use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
 use super::observe::ModelObserver;
 use crate::error::Result;
-use crate::predict::Predictor;
+use crate::predict::Trained;
+use crate::record::ood::{LayerSpectrum, Residuals, SetSpectrum, Spectral};
 
 /// Most images of a set.
 pub const IMAGES: usize = 500;
@@ -28,70 +28,12 @@ const ENERGY: f64 = 0.9;
 /// The quantiles of d that are recorded.
 pub const QUANTILES: [f64; 5] = [0.0, 0.05, 0.5, 0.95, 1.0];
 
-/// The lemma on every Bayesian layer.
-#[derive(Clone, Debug, Serialize)]
-pub struct Spectral {
-    /// Most images of a set.
-    pub images: usize,
-    /// The layers, in the order of the network.
-    pub layers: Vec<LayerSpectrum>,
-    /// What it means, in words.
-    pub says: String,
-}
-
-/// One layer.
-#[derive(Clone, Debug, Serialize)]
-pub struct LayerSpectrum {
-    /// Its name.
-    pub name: String,
-    /// `σ_p λ (√d_in + √d_out)`, which the mean of ‖E‖ does not exceed.
-    pub noise_bound: f64,
-    /// ‖E‖ of one draw, by power iteration.
-    pub noise_measured: f64,
-    /// Directions inside the projection.
-    pub rank: i64,
-    /// The ID set.
-    pub id: Residuals,
-    /// The OoD sets.
-    pub sets: Vec<SetSpectrum>,
-}
-
-/// Residuals of a set at one layer.
-#[derive(Clone, Debug, Serialize)]
-pub struct Residuals {
-    /// S: the least s(x).
-    pub s_least: f64,
-    /// The largest s(x); the lemma's proof has it 0 for ID inputs.
-    pub s_largest: f64,
-    /// Quantiles of d(x): least, 5 %, median, 95 %, largest.
-    pub d: [f64; 5],
-}
-
-/// One OoD set at one layer.
-#[derive(Clone, Debug, Serialize)]
-pub struct SetSpectrum {
-    /// Its name.
-    pub name: String,
-    /// Its residuals.
-    pub residuals: Residuals,
-    /// The paper's inequality as measured: S of this set above 2‖E‖.
-    pub inequality: bool,
-    /// The lemma's conclusion as measured: every d(OoD) above every d(ID).
-    pub separated: bool,
-    /// `inf d(OoD) − sup d(ID)`.
-    pub margin: f64,
-    /// The 5 % quantile of d(OoD) less the 95 % quantile of d(ID).
-    pub quantile_margin: f64,
-    /// AUROC of d.
-    pub auroc: f64,
-}
-
 /// Measures it; none for a network without Bayesian layers. Sets are pixels, at most [`IMAGES`] of each are used.
 ///
 /// # Errors
 /// When a factorisation or a forward pass fails.
 pub fn measure(
-    predictor: &Predictor,
+    predictor: &Trained,
     observer: &ModelObserver,
     (fit, id): (&Tensor, &Tensor),
     sets: &[(String, Tensor)],

@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use fidgp::ood::LeadingRows;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
 use super::observe::{Inducing, Observed};
 use super::scorer::Columns;
 use crate::error::Result;
+pub use crate::files::STATISTICS_FILE;
 use crate::train::checkpoint;
+pub use crate::train::checkpoint::sha256_of as weights_sha256;
 
-/// Its name in a run or model folder.
-pub const STATISTICS_FILE: &str = "ood-statistics.safetensors";
 /// Share of ID-train energy that the leading rows of U must explain.
 const ROW_ENERGY: f64 = 0.9;
 /// Raised when what is stored, or how it is fitted, changes.
@@ -111,22 +110,6 @@ impl Statistics {
         tensors.extend(columns.map(|(name, values)| (format!("column/{name}"), Tensor::from_slice(values))));
         checkpoint::write(path, &tensors, ("ood", "statistics of ID training images".to_owned()))
     }
-}
-
-/// SHA-256 of all weights and buffers under their names, in hex.
-///
-/// # Errors
-/// When a tensor cannot be read.
-pub fn weights_sha256(store: &VarStore) -> Result<String> {
-    let mut hasher = Sha256::new();
-    for (name, tensor) in checkpoint::variables(store) {
-        hasher.update(format!("{name} {:?}", tensor.size()));
-        let values = Vec::<f64>::try_from(tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double).reshape([-1]))?;
-        for value in values {
-            hasher.update(value.to_le_bytes());
-        }
-    }
-    Ok(format!("{:x}", hasher.finalize()))
 }
 
 /// SHA-256 of pixels and of how many there are each way, in hex. `[N, C, H, W]`, bytes

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use fidgp_metrics::OodScores;
 use rayon::prelude::*;
 
-use super::combine::{Base, Combined, Join, Layers, Pool, Recipe, recipes};
+use super::combine::{Combined, recipes};
 use super::heldout::HELD_OUT;
 use super::layers::LEVERAGE;
 use super::scorer::Columns;
 use crate::error::{LabError, Result};
+use crate::record::ood::{Base, Join, Layers, Pool, Recipe};
 use crate::record::{Chosen, Group, OodMetrics, OodScoreRecord, OodSetRecord};
 
 /// The name of the chosen score.

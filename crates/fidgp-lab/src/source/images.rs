@@ -4,7 +4,8 @@ use fidgp::Key;
 use fidgp_data::Images;
 use tch::{Device, Kind, Tensor};
 
-use super::{Augment, Chunks, ImageSet, Source, crop_and_flip, prepare};
+use super::{Chunks, ImageSet, Source, crop_and_flip, prepare};
+use crate::config::Augment;
 use crate::error::Result;
 use crate::model::Normalisation;
 

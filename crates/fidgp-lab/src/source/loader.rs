@@ -54,7 +54,8 @@ impl Decoder {
     /// # Errors
     /// When the system gives no threads.
     pub fn new(folder: ImageFolder, view: View) -> Result<Self> {
-        let threads = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("decoder-{index}")).build();
+        let threads = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("decoder-{index}"));
+        let threads = threads.panic_handler(|_| ()).build(); // whoever waits for the picture is told
         let threads = threads.map_err(|error| LabError::config("data", format!("no threads for decoding: {error}")))?;
         Ok(Self { folder: Arc::new(folder), view, threads: Arc::new(threads) })
     }

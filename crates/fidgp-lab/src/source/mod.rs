@@ -9,7 +9,7 @@ mod pairs;
 mod table;
 mod view;
 
-pub use augment::{Augment, crop_and_flip};
+pub use augment::crop_and_flip;
 pub use folder::FolderSource;
 pub use images::ImageSource;
 pub use joint::Joint;
@@ -19,7 +19,7 @@ pub use table::{TableSource, TableView};
 pub use view::View;
 
 use fidgp::Key;
-use tch::Tensor;
+use tch::{Device, Tensor};
 
 use crate::error::Result;
 use crate::model::Normalisation;
@@ -69,4 +69,18 @@ pub trait ImageSet: Source {
 fn prepare(normalisation: &Normalisation, pixels: &Tensor) -> Tensor {
     let x = normalisation.apply(pixels);
     if x.device().is_cuda() { x.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]) } else { x }
+}
+
+/// About so many training images, taken at random and unchanged, in batches of one size: statistics of a short one would say
+/// little, and those of a single image nothing of its variance.
+pub fn batches<'a>(
+    images: &'a dyn Source,
+    device: Device,
+    count: usize,
+    size: usize,
+) -> impl Iterator<Item = Result<Tensor>> + use<'a> {
+    let order = fidgp_data::epoch_order(images.len(), Key::new(0).fold("statistics").seed(), 0);
+    let rows: Vec<i64> = order.into_iter().take(count).map(|row| row as i64).collect();
+    let parts: Vec<_> = rows.chunks_exact(size.min(rows.len()).max(1)).map(<[i64]>::to_vec).collect();
+    parts.into_iter().map(move |rows| Ok(images.batch(&Tensor::from_slice(&rows).to_device(device), None)?.0))
 }

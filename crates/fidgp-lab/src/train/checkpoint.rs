@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use fidgp_zoo::weights::wrong_length;
 use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tch::nn::VarStore;
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use crate::error::{LabError, Result};
 use crate::record::write_atomically;
@@ -29,6 +30,9 @@ pub struct Progress {
     pub sums: Vec<f64>,
     /// Seconds of training before this moment.
     pub seconds: f64,
+    /// Of what lies beside a checkpoint: the digest of the weights that it was fitted to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights_sha256: Option<String>,
 }
 
 /// A checkpoint in memory.
@@ -80,7 +84,44 @@ pub fn write(path: &Path, tensors: &[(String, Tensor)], (name, text): (&str, Str
         .collect::<Result<Vec<_>>>()?;
     let metadata = HashMap::from([(name.to_owned(), text), ("format".to_owned(), "pt".to_owned())]);
     let data = safetensors::serialize(bytes.iter().map(|(name, bytes)| (name, bytes)), Some(metadata));
-    Ok(write_atomically(path, &data.map_err(|error| LabError::file(path, &error))?)?)
+    Ok(write_atomically(path, &in_order(data.map_err(|error| LabError::file(path, &error))?))?)
+}
+
+/// The same file with its header in the order of names, so that equal content has equal bytes.
+fn in_order(mut file: Vec<u8>) -> Vec<u8> {
+    let Some((length, rest)) = file.split_first_chunk::<8>() else { return file };
+    let header = rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or_default();
+    let sorted: Option<BTreeMap<String, BTreeMap<String, serde_json::Value>>> = serde_json::from_slice(header).ok();
+    let text = sorted.and_then(|sorted| serde_json::to_vec(&sorted).ok()).filter(|text| text.len() <= header.len());
+    if let Some(text) = text {
+        let end = 8 + header.len();
+        file[8..8 + text.len()].copy_from_slice(&text);
+        file[8 + text.len()..end].fill(b' ');
+    }
+    file
+}
+
+/// SHA-256 of tensors under their names, in hex.
+///
+/// # Errors
+/// When a tensor cannot be read.
+pub fn sha256<'a>(tensors: impl IntoIterator<Item = (&'a String, &'a Tensor)>) -> Result<String> {
+    let mut hasher = Sha256::new();
+    for (name, tensor) in tensors {
+        hasher.update(format!("{name} {:?}", tensor.size()));
+        let tensor = tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double);
+        let values = Vec::<f64>::try_from(tensor.f_reshape([-1])?)?;
+        hasher.update(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+    }
+    Ok(format!("{:x}", hasher.finalize()))
+}
+
+/// The same of all variables of a network.
+///
+/// # Errors
+/// As [`sha256`].
+pub fn sha256_of(store: &VarStore) -> Result<String> {
+    sha256(variables(store).iter().map(|(name, tensor)| (name, tensor)))
 }
 
 /// Fails when a tensor holds NaN or infinity: such a network is worth nothing and must not replace `good`, the checkpoint
@@ -116,7 +157,7 @@ pub fn not_finite(tensors: &[(String, Tensor)]) -> Option<String> {
 /// When the file is missing, truncated or no checkpoint; the message names it.
 pub fn load(path: &Path) -> Result<Checkpoint> {
     let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
-    let data = std::fs::read(path).map_err(|error| broken(error.to_string()))?;
+    let data = fidgp_files::bytes(path).map_err(|error| broken(error.to_string()))?;
     let unsound = |error: SafeTensorError| broken(wrong_length(&data).unwrap_or_else(|| error.to_string()));
     let (_, metadata) = SafeTensors::read_metadata(&data).map_err(unsound)?;
     let parsed = SafeTensors::deserialize(&data).map_err(unsound)?;
@@ -176,7 +217,7 @@ fn to_bytes(name: &str, tensor: &Tensor) -> Result<Bytes> {
         Kind::Int64 => (Dtype::I64, 8),
         other => return Err(LabError::config(name, format!("tensors of type {other:?} cannot be saved"))),
     };
-    let tensor = tensor.detach().to_device(tch::Device::Cpu).contiguous();
+    let tensor = tensor.detach().to_device(Device::Cpu).contiguous();
     let mut bytes = vec![0; tensor.numel() * width];
     tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
     Ok(Bytes(dtype, tensor.size().iter().map(|&size| size as usize).collect(), bytes))

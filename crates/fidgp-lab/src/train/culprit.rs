@@ -26,7 +26,7 @@ pub fn culprit(model: &Model, stepper: &Stepper, input: &StepInput) -> String {
         return sentence(&error);
     }
     broken_layer(stepper, input, Mode::Train).unwrap_or_else(|| {
-        let last = model.network.slots().last().map_or(String::new(), |slot| format!(" of `{}`", slot.name()));
+        let last = model.network.head().map_or(String::new(), |head| format!(" of `{head}`"));
         format!("all parameters are finite, and so are the outputs{last}, but not their loss")
     })
 }

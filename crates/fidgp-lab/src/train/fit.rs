@@ -84,7 +84,7 @@ pub struct Fit<'a> {
     /// Raised to stop after the current step.
     pub stop: &'a AtomicBool,
     /// The command that goes on with it when it was stopped.
-    pub go_on: &'a str,
+    pub resume_command: &'a str,
 }
 
 impl Fit<'_> {
@@ -105,7 +105,7 @@ impl Fit<'_> {
             let finished = self.epoch(&mut stepper, &mut optimiser, &mut progress, watch)?;
             if !finished {
                 self.save(&optimiser, &progress)?;
-                let command = self.go_on.to_owned();
+                let command = self.resume_command.to_owned();
                 let kept = if self.run.is_some() { "everything is saved" } else { NO_FOLDER };
                 return Err(LabError::Interrupted { epoch: progress.epoch, step: progress.step, kept, command });
             }

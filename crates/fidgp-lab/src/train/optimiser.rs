@@ -3,89 +3,14 @@
 //! All parameters are moved into slices of one tensor, so an update is a handful of large operations instead of a
 //! handful for each parameter, and the optimiser's state is two tensors that a checkpoint can hold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
 
-use super::groups::{GroupConfig, Groups};
+use super::groups::Groups;
+use crate::config::{GroupConfig, OptimiserConfig};
 use crate::error::{LabError, Result};
-
-/// Which optimiser, and its constants.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum OptimiserConfig {
-    /// Adam with L2 weight decay in the gradient.
-    Adam {
-        /// Learning rate at the start.
-        learning_rate: f64,
-        /// Decay of both moments.
-        #[serde(default = "default_betas")]
-        betas: [f64; 2],
-        /// L2 penalty on plain weights (never on the parameters of a posterior or prior).
-        #[serde(default)]
-        weight_decay: f64,
-    },
-    /// Stochastic gradient descent with Nesterov momentum.
-    Sgd {
-        /// Learning rate at the start.
-        learning_rate: f64,
-        /// Momentum.
-        #[serde(default = "default_momentum")]
-        momentum: f64,
-        /// L2 penalty on plain weights (never on the parameters of a posterior or prior).
-        #[serde(default)]
-        weight_decay: f64,
-    },
-}
-
-fn default_betas() -> [f64; 2] {
-    [0.9, 0.999]
-}
-
-fn default_momentum() -> f64 {
-    0.9
-}
-
-impl OptimiserConfig {
-    /// Learning rate at the start.
-    pub fn learning_rate(self) -> f64 {
-        match self {
-            Self::Adam { learning_rate, .. } | Self::Sgd { learning_rate, .. } => learning_rate,
-        }
-    }
-
-    fn weight_decay(self) -> f64 {
-        match self {
-            Self::Adam { weight_decay, .. } | Self::Sgd { weight_decay, .. } => weight_decay,
-        }
-    }
-
-    /// Checks the numbers.
-    ///
-    /// # Errors
-    /// Names the key that does not fit, and what would.
-    pub fn check(self) -> Result<()> {
-        let wrong = |key: &str, why: String| Err(LabError::config(format!("train.optimiser.{key}"), why));
-        let (rate, decay) = (self.learning_rate(), self.weight_decay());
-        if !(rate > 0.0 && rate.is_finite()) {
-            return wrong("learning_rate", format!("{rate} must be a number greater than 0"));
-        }
-        if !(decay >= 0.0 && decay.is_finite()) {
-            return wrong("weight_decay", format!("{decay} must be 0 or greater; 0.0005 is usual"));
-        }
-        match self {
-            Self::Adam { betas, .. } if !betas.iter().all(|beta| (0.0..1.0).contains(beta)) => {
-                wrong("betas", format!("{betas:?} must both lie in [0, 1); [0.9, 0.999] is usual"))
-            }
-            Self::Sgd { momentum, .. } if !(0.0..1.0).contains(&momentum) => {
-                wrong("momentum", format!("{momentum} must lie in [0, 1); 0.9 is usual"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
 
 const ADAM_EPSILON: f64 = 1e-8;
 
@@ -114,8 +39,8 @@ impl Optimiser {
     pub fn new(store: &VarStore, config: OptimiserConfig) -> Result<Self> {
         let trainable: BTreeMap<_, _> =
             store.variables().into_iter().filter(|(_, tensor)| tensor.requires_grad()).collect();
-        let plain: BTreeSet<_> = trainable.keys().filter(|name| is_plain_weight(name, &trainable)).cloned().collect();
-        let (decayed, rest): (Vec<_>, Vec<_>) = trainable.into_iter().partition(|(name, _)| plain.contains(name));
+        let decays = fidgp::layer::decayed(store);
+        let (decayed, rest): (Vec<_>, Vec<_>) = trainable.into_iter().partition(|(name, _)| decays.contains(name));
         let decayed_count = decayed.iter().map(|(_, tensor)| tensor.numel() as i64).sum();
         let mut parameters: Vec<_> = decayed.into_iter().chain(rest).collect();
         if parameters.is_empty() {
@@ -164,10 +89,14 @@ impl Optimiser {
     /// When a group fits no parameter.
     pub fn with_groups(mut self, configs: &[GroupConfig]) -> Result<Self> {
         if !configs.is_empty() {
-            let trainable =
-                self.parameters.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
-            let usual = |name: &str| if is_plain_weight(name, &trainable) { self.config.weight_decay() } else { 0.0 };
-            let parameters = self.parameters.iter().map(|(name, tensor)| (name.as_str(), tensor, usual(name)));
+            let starts = self.parameters.iter().scan(0, |next, (_, tensor)| {
+                let start = *next;
+                *next += tensor.numel() as i64;
+                Some(start)
+            });
+            let usual = |start: i64| if start < self.decayed { self.config.weight_decay() } else { 0.0 };
+            let parameters = self.parameters.iter().zip(starts);
+            let parameters = parameters.map(|((name, tensor), start)| (name.as_str(), tensor, usual(start)));
             self.groups = Some(Groups::new(configs, parameters)?);
         }
         Ok(self)
@@ -294,23 +223,18 @@ impl Optimiser {
     }
 }
 
-/// Plain weights and biases are decayed; what belongs to a prior or posterior has its own regulariser, the KL.
-fn is_plain_weight(name: &str, trainable: &BTreeMap<String, Tensor>) -> bool {
-    let is_mean = trainable.contains_key(&format!("{name}_sd"));
-    matches!(name.rsplit('.').next(), Some("weight" | "bias")) && !name.contains(".flow.") && !is_mean
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use fidgp::Key;
+    use fidgp::layer::Role;
     use tch::Device;
     use tch::nn::{self, OptimizerConfig};
 
     fn store() -> (VarStore, Tensor, Tensor) {
         let store = VarStore::new(Device::Cpu);
         let value = |seed: u64, shape: &[i64]| Key::new(seed).normal(shape, Kind::Float, Device::Cpu);
-        let weight = (store.root() / "fc").var_copy("weight", &value(1, &[3, 2]));
+        let weight = Role::Decayed.of(&(store.root() / "fc")).var_copy("weight", &value(1, &[3, 2]));
         let mean = (store.root() / "fc").var_copy("inducing_mean", &value(2, &[4]));
         (store, weight, mean)
     }

@@ -5,10 +5,11 @@
 //! inputs are overwritten: the batch, the noise, β. Whatever cannot be captured runs as before.
 
 use fidgp::Key;
-use fidgp::layer::{Ahead, Factors, Mode, Noise, OutputNoise, OutputTensors, Pass, Slot, Taps};
+use fidgp::layer::{Factors, Mode, Noise, OutputNoise, OutputTensors, Pass, Slot, Taps};
 use fidgp::linalg::{Check, check_finite};
 use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
-use fidgp_cuda::{Graph, GraphError, SideStream};
+use fidgp::weight::WhitenedDraws;
+use fidgp_torch::{Graph, GraphError, SideStream};
 use tch::{Device, Kind, Tensor};
 
 use super::optimiser::Optimiser;
@@ -276,10 +277,10 @@ impl<'a> Stepper<'a> {
     }
 
     /// Factors and inducing matrices: on CUDA side by side, since neither fills the device.
-    fn prepare(&self, fixed: &Fixed) -> Result<(Factors, Ahead)> {
+    fn prepare(&self, fixed: &Fixed) -> Result<(Factors, WhitenedDraws)> {
         let weights = self.model.network.inducing();
         let factors = || Factors::of(&weights, self.check);
-        let ahead = || Ahead::draw(&weights, Mode::Train, &fixed.noise);
+        let ahead = || WhitenedDraws::draw(&weights, &fixed.noise.weights, true);
         let (factors, ahead) = match self.beside {
             Some(stream) => stream.beside(factors, ahead).map_err(|error| LabError::config("CUDA", error.0))?,
             None => (factors(), ahead()),
@@ -291,7 +292,7 @@ impl<'a> Stepper<'a> {
     fn forward(
         &self,
         fixed: &Fixed,
-        (factors, ahead): (Factors, Ahead),
+        (factors, ahead): (Factors, WhitenedDraws),
         set: impl FnOnce(&mut Pass),
     ) -> Result<(Tensor, Pass)> {
         let weights = self.model.network.inducing();

@@ -6,7 +6,9 @@ use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
 use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::plan::PAPER_FOUR;
-use fidgp_zoo::{Counting, Depth, FcnConfig, HrnetConfig, LayerKind, LayerPlan, NetworkConfig, ResnetConfig, cost};
+use fidgp_zoo::{
+    Counting, Depth, FcnConfig, HrnetConfig, LayerKind, LayerPlan, NetworkConfig, ResnetConfig, cost, trace,
+};
 use tch::Tensor;
 
 use super::case::Case;
@@ -93,7 +95,8 @@ fn all(config: InducingConfig, [rows, cols]: [i64; 2]) -> LayerPlan {
 
 /// Multiply-accumulates for a size of input, parameters without one.
 fn count(network: &NetworkConfig, input: Option<[i64; 2]>, plan: &LayerPlan) -> Result<i64, VerifyError> {
-    let cost = cost(&network.geometry(input.unwrap_or([32, 32])), plan, Counting::Compat)?;
+    let [height, width] = input.unwrap_or([32, 32]);
+    let cost = cost(&trace(&network.network()?, &[3, height, width])?, plan, Counting::Compat)?;
     Ok(if input.is_some() { cost.macs } else { cost.parameters })
 }
 
@@ -110,8 +113,9 @@ fn segmenter(name: &str) -> Option<NetworkConfig> {
     if name.starts_with("hrnet") {
         return Some(NetworkConfig::Hrnet(HrnetConfig::default()));
     }
-    let outputs = if name.ends_with("_21") { 21 } else { 12 };
-    name.starts_with("fcn").then(|| NetworkConfig::Fcn(FcnConfig { outputs, ..FcnConfig::default() }))
+    let outputs = Some(if name.ends_with("_21") { 21 } else { 12 });
+    name.starts_with("fcn")
+        .then(|| NetworkConfig::Fcn(FcnConfig { outputs, aux_outputs: Some(21), ..FcnConfig::default() }))
 }
 
 /// `resnet18_cifar100`, `resnet50_imagenet`.

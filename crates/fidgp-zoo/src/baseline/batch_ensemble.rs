@@ -1,10 +1,10 @@
 //! Wen, Tran, Ba: BatchEnsemble (2020). K members share one weight and differ by rank-one factors.
 
 use fidgp::Key;
-use fidgp::layer::{Apply, CustomWeight, DenseWeight, Pass};
+use fidgp::layer::{Apply, CustomWeight, DenseWeight, Pass, Role};
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
-use tch::nn::{Init, Path};
+use tch::nn::Path;
 
 use super::{expect_shape, matrix};
 use crate::{Error, Result};
@@ -62,23 +62,19 @@ impl BatchEnsembleWeight {
         config.check()?;
         let key = key.fold(&shared.name);
         let (kind, device) = (path.kind(), path.device());
-        let variable = |name: &str, value: &Tensor| {
-            let mut variable = path.var(name, &value.size(), Init::Const(0.0));
-            tch::no_grad(|| variable.copy_(value));
-            variable
-        };
+        let variable = |path: &Path, name: &str, value: Tensor| path.add(name, value, true);
         let size = shared.weight.size();
         let (outputs, inputs) = (size[0], size[1]);
         let scale = |name: &str, width: i64| {
             let noise = key.fold(name).normal(&[config.members, width], kind, device);
-            variable(name, &(noise * config.init_sd + 1.0))
+            variable(path, name, noise * config.init_sd + 1.0)
         };
         let fan_in = size[1..].iter().product::<i64>() as f64;
         let plain_bias = || (key.fold("bias").uniform(&[outputs], kind, device) * 2.0 - 1.0) / fan_in.sqrt();
         Ok(Self {
             input_scale: scale("input_scale", inputs),
             output_scale: scale("output_scale", outputs),
-            bias: bias.then(|| variable("bias", &plain_bias().repeat([config.members, 1]))),
+            bias: bias.then(|| variable(&Role::Decayed.of(path), "bias", plain_bias().repeat([config.members, 1]))),
             shared,
         })
     }

@@ -1,6 +1,6 @@
 //! Networks of several members, whose outputs go out as blocks of rows: `[K·N, outputs]`, member 0's first.
 
-use fidgp::layer::{Network, Pass, Slot};
+use fidgp::layer::{Network, Pass};
 use tch::Tensor;
 
 /// One network that takes its batch K times: BatchEnsemble.
@@ -12,6 +12,8 @@ pub struct Tiled {
     pub members: i64,
 }
 
+fidgp::layers!(Tiled: network);
+
 impl Network for Tiled {
     /// # Shapes
     /// `[N, ..]` → `[K·N, outputs]`
@@ -21,8 +23,12 @@ impl Network for Tiled {
         self.network.forward(&Tensor::f_cat(&tiles, 0)?, pass)
     }
 
-    fn slots(&self) -> Vec<&Slot> {
-        self.network.slots()
+    fn head(&self) -> Option<&str> {
+        self.network.head()
+    }
+
+    fn takes_empty_batches(&self) -> bool {
+        self.network.takes_empty_batches()
     }
 
     fn members(&self) -> i64 {
@@ -37,6 +43,8 @@ pub struct Ensemble {
     pub networks: Vec<Box<dyn Network>>,
 }
 
+fidgp::layers!(Ensemble: networks);
+
 impl Network for Ensemble {
     /// # Shapes
     /// `[N, ..]` → `[K·N, outputs]`
@@ -46,8 +54,8 @@ impl Network for Ensemble {
         Ok(Tensor::f_cat(&outputs, 0)?)
     }
 
-    fn slots(&self) -> Vec<&Slot> {
-        self.networks.iter().flat_map(|network| network.slots()).collect()
+    fn takes_empty_batches(&self) -> bool {
+        self.networks.iter().all(|network| network.takes_empty_batches())
     }
 
     fn members(&self) -> i64 {
@@ -64,13 +72,11 @@ mod tests {
     #[derive(Debug)]
     struct Same;
 
+    fidgp::layers!(Same:);
+
     impl Network for Same {
         fn forward(&self, x: &Tensor, _: &mut Pass) -> fidgp::Result<Tensor> {
             Ok(x.shallow_clone())
-        }
-
-        fn slots(&self) -> Vec<&Slot> {
-            Vec::new()
         }
     }
 

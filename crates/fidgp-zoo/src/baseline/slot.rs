@@ -1,7 +1,7 @@
 //! Which method's weight a layer holds, what it stores and how it is made from a plain one.
 
 use fidgp::Key;
-use fidgp::layer::{CustomWeight, DenseWeight};
+use fidgp::layer::{CustomWeight, DenseWeight, LayerGeometry, MakeWeight, PlannedWeight, Role};
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 
@@ -13,7 +13,7 @@ use super::mean_field::{MeanFieldConfig, MeanFieldWeight};
 use super::sngp::{SngpConfig, SngpHead};
 use super::spectral::SpectralWeight;
 use super::svgp_head::{SvgpConfig, SvgpHead};
-use crate::{Error, LayerGeometry, Result};
+use crate::{Error, Result};
 
 /// The weight of a method FiD-GP is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,39 +37,35 @@ pub enum BaselineSlot {
     Laplace(LaplaceConfig),
 }
 
-impl BaselineSlot {
-    /// Whether the method has a bias of its own for every member, in place of the plain one.
-    pub(crate) fn replaces_bias(&self) -> bool {
-        matches!(self, Self::BatchEnsemble(_))
+impl MakeWeight for BaselineSlot {
+    fn make(&self, planned: &PlannedWeight, path: &Path, key: Key) -> fidgp::Result<Box<dyn CustomWeight>> {
+        if let Some(head) = self.head(planned, path, key).map_err(Error::into_method)? {
+            return Ok(head);
+        }
+        let role = if matches!(self, Self::MeanField(_)) { Role::Undecayed } else { Role::Decayed };
+        let own_bias = matches!(self, Self::BatchEnsemble(_)); // one for every member, in place of the plain one
+        let dense = planned.dense(&role.of(path), planned.bias && !own_bias, key);
+        self.wrap(path, dense, planned.bias, key).map_err(Error::into_method)
     }
 
-    /// Whether two passes with other noise give other outputs in evaluation.
-    pub fn is_random(&self) -> bool {
+    fn is_random(&self) -> bool {
         matches!(self, Self::Dropout(_) | Self::MeanField(_) | Self::Svgp(_) | Self::Laplace(_))
     }
+}
 
-    /// Whether nothing of a plain weight is used.
-    pub(crate) fn replaces_weight(&self) -> bool {
-        matches!(self, Self::Sngp(_) | Self::Svgp(_))
-    }
-
-    /// The head in place of a linear layer, for a slot that [replaces](Self::replaces_weight) it.
-    pub(crate) fn head(
-        &self,
-        path: &Path,
-        sizes: [i64; 2],
-        name: &str,
-        key: Key,
-    ) -> Result<Option<Box<dyn CustomWeight>>> {
-        match self {
-            Self::Sngp(config) => Ok(Some(Box::new(SngpHead::init(path, sizes, name, config, key)?))),
-            Self::Svgp(config) => Ok(Some(Box::new(SvgpHead::init(path, sizes, name, config, key)?))),
-            _ => Ok(None),
-        }
+impl BaselineSlot {
+    /// In place of a plain weight: the head of a linear layer, for a method that uses nothing of it.
+    fn head(&self, planned: &PlannedWeight, path: &Path, key: Key) -> Result<Option<Box<dyn CustomWeight>>> {
+        let (&[outputs, inputs], name) = (&planned.shape[..], &planned.name) else { return Ok(None) };
+        Ok(match self {
+            Self::Sngp(config) => Some(Box::new(SngpHead::init(path, [outputs, inputs], name, config, key)?)),
+            Self::Svgp(config) => Some(Box::new(SvgpHead::init(path, [outputs, inputs], name, config, key)?)),
+            _ => None,
+        })
     }
 
     /// Makes the weight from a plain one.
-    pub(crate) fn wrap(&self, path: &Path, dense: DenseWeight, bias: bool, key: Key) -> Result<Box<dyn CustomWeight>> {
+    fn wrap(&self, path: &Path, dense: DenseWeight, bias: bool, key: Key) -> Result<Box<dyn CustomWeight>> {
         Ok(match self {
             Self::Dropout(config) => {
                 config.check()?;
@@ -94,7 +90,7 @@ impl BaselineSlot {
     /// `d_out·d_in + K(d_in + d_out)` and K biases (BatchEnsemble); those of the head in place of it (SNGP, SVGP).
     pub fn parameters(&self, layer: &LayerGeometry) -> i64 {
         let plain = layer.dense_parameters();
-        let (outputs, inputs, biases) = layer.widths();
+        let (outputs, inputs, biases) = layer.operation.widths();
         match self {
             Self::Dropout(_) | Self::Spectral(_) | Self::Ddu | Self::Laplace(_) => plain,
             Self::MeanField(_) => 2 * plain,
@@ -106,7 +102,7 @@ impl BaselineSlot {
 
     /// Multiply-accumulates of one image, where they are not those of the plain layer.
     pub fn macs(&self, layer: &LayerGeometry) -> Option<i64> {
-        let (outputs, inputs, _) = layer.widths();
+        let (outputs, inputs, _) = layer.operation.widths();
         match self {
             Self::Sngp(config) => Some(SngpHead::cost(config, [outputs, inputs])[2]),
             Self::Svgp(config) => Some(SvgpHead::cost(config, [outputs, inputs])[1]),
@@ -118,7 +114,7 @@ impl BaselineSlot {
     /// Multiply-accumulates of one draw of the weight; the noise of dropout and of mean field is elementwise, and the
     /// processes of SVGP are drawn for each image.
     pub fn draw_macs(&self, layer: &LayerGeometry) -> i64 {
-        let (outputs, inputs, _) = layer.widths();
+        let (outputs, inputs, _) = layer.operation.widths();
         match self {
             Self::Laplace(config) => LaplaceHead::draw_macs(config, [outputs, inputs]),
             _ => 0,
@@ -128,7 +124,7 @@ impl BaselineSlot {
     /// Stored numbers that are not trained: random features and precisions, densities, or the power iteration's two
     /// vectors.
     pub fn state(&self, layer: &LayerGeometry) -> i64 {
-        let (outputs, inputs, biases) = layer.widths();
+        let (outputs, inputs, biases) = layer.operation.widths();
         match (self, layer.weight()) {
             (Self::Sngp(config), _) => SngpHead::cost(config, [outputs, inputs])[1],
             (Self::Ddu, _) => DduHead::cost([outputs, inputs])[0],

@@ -1,7 +1,7 @@
 //! Guo et al.: On Calibration of Modern Neural Networks (2017). One number that all logits are divided by, fitted on examples
 //! that were not trained on; for a network with several draws or members, inside each of them.
 
-use fidgp::layer::{Mode, Network, Pass, Slot};
+use fidgp::layer::{Mode, Network, Pass};
 use tch::{Kind, Tensor};
 
 use crate::minimum::least;
@@ -39,27 +39,20 @@ impl Tempered {
     }
 }
 
+fidgp::layers!(Tempered: network);
+
 impl Network for Tempered {
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
         let logits = self.network.forward(x, pass)?;
         Ok(self.cool(logits, pass))
     }
 
-    fn stages(&self) -> usize {
-        self.network.stages()
+    fn head(&self) -> Option<&str> {
+        self.network.head()
     }
 
-    fn stage(&self, index: usize, h: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
-        let h = self.network.stage(index, h, pass)?;
-        Ok(if index + 1 == self.stages() { self.cool(h, pass) } else { h })
-    }
-
-    fn first_drawn_stage(&self) -> usize {
-        self.network.first_drawn_stage()
-    }
-
-    fn slots(&self) -> Vec<&Slot> {
-        self.network.slots()
+    fn takes_empty_batches(&self) -> bool {
+        self.network.takes_empty_batches()
     }
 
     fn members(&self) -> i64 {

@@ -1,19 +1,24 @@
 //! State dicts written by `torch.save`, in both of its layouts.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
+use fidgp_files::limits::REPEATED_BYTES;
 use tch::{Device, Kind, Tensor};
 
 use super::archive::Archive;
-use super::pickle::{self, Value};
+use super::pickle::{self, Node, Pickle, Storage, Value};
+
+/// Dictionaries inside one another: deeper than this is one that holds itself.
+const DEEPEST: usize = 16;
 
 type Result<T> = std::result::Result<T, String>;
 
 /// Where checkpoints keep the weights, when not at the top.
 const NESTED: [&str; 4] = ["state_dict", "model_state_dict", "model", "net"];
 
-/// More numbers than this are not made of fewer by a stride of 0: no weight is, a damaged shape may be.
-const MOST_REPEATED: i64 = 1 << 28;
+/// Numbers of an old file, by key.
+type Storages<'a> = HashMap<Rc<str>, &'a [u8]>;
 
 /// All tensors of a file.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
@@ -23,130 +28,147 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
             "a zip archive without `data.pkl`: TorchScript modules and other archives are not weight files; save `model.state_dict()`",
         )?;
         let storage = |key: &str| archive.get(&format!("{root}data/{key}"));
-        return tensors(&pickle::read(&mut data)?, &storage);
+        return Reader::new(&pickle::read(&mut data)?, bytes.len(), &storage).tensors();
     }
     if bytes.first() != Some(&0x80) {
         return Err("neither safetensors nor a PyTorch file".to_owned());
     }
-    let (value, storages) = stream(bytes)?;
-    tensors(&value, &|key| storages.get(key).copied())
+    let (pickle, storages) = stream(bytes)?;
+    Reader::new(&pickle, bytes.len(), &|key| storages.get(key).copied()).tensors()
 }
 
 /// The layout before PyTorch 1.6: magic number, version, system, the object, the storage keys, then every storage
 /// behind its length.
-fn stream(bytes: &[u8]) -> Result<(Value, HashMap<String, &[u8]>)> {
+fn stream(bytes: &[u8]) -> Result<(Pickle, Storages<'_>)> {
     let mut rest = bytes;
-    let magic = pickle::read(&mut rest)?;
-    if matches!(magic, Value::Sequence(_) | Value::Dict(_) | Value::Text(_) | Value::Call { .. }) {
+    if !matches!(pickle::read(&mut rest)?.root, Value::Int(_) | Value::Opaque) {
         return Err("a pickle, but not one that torch.save has written: save a state_dict with it".to_owned());
     }
     for _ in 0..2 {
         pickle::read(&mut rest)?;
     }
-    let value = pickle::read(&mut rest)?;
-    let Value::Sequence(keys) = pickle::read(&mut rest)? else {
-        return Err("an old PyTorch file without its list of storages".to_owned());
-    };
-    let mut classes = HashMap::new();
-    collect_classes(&value, &mut classes);
+    let pickle = pickle::read(&mut rest)?;
+    let keys = pickle::read(&mut rest)?;
+    let keys = keys.sequence(&keys.root).ok_or("an old PyTorch file without its list of storages")?.to_vec();
+    let classes: HashMap<&str, &str> = pickle.storages.iter().map(|storage| (&*storage.key, &*storage.class)).collect();
     let mut storages = HashMap::new();
     for key in keys {
         let Value::Text(key) = key else { return Err("a storage without a name".to_owned()) };
         let (length, tail) = rest.split_first_chunk::<8>().ok_or("the file is cut short")?;
-        let width = classes.get(&key).map_or(Ok(4), |class| Ok::<_, String>(kind(class)?.elt_size_in_bytes()))?;
+        let width = classes.get(&*key).map_or(Ok(4), |class| Ok::<_, String>(kind(class)?.elt_size_in_bytes()))?;
         let bytes = (u64::from_le_bytes(*length) as usize).checked_mul(width);
         let (data, tail) = bytes.and_then(|bytes| tail.split_at_checked(bytes)).ok_or("the file is cut short")?;
         storages.insert(key, data);
         rest = tail;
     }
-    Ok((value, storages))
+    drop(classes);
+    Ok((pickle, storages))
 }
 
-/// The class of every storage that occurs.
-fn collect_classes(value: &Value, classes: &mut HashMap<String, String>) {
-    match value {
-        Value::Storage { class, key } => _ = classes.insert(key.clone(), class.clone()),
-        Value::Sequence(items) | Value::Call { arguments: items, .. } => {
-            for item in items {
-                collect_classes(item, classes);
+/// Makes tensors of what a pickle says, and counts what they take.
+struct Reader<'a, 'b> {
+    pickle: &'b Pickle,
+    storage: &'b dyn Fn(&str) -> Option<&'a [u8]>,
+    /// Bytes of the file.
+    file: u64,
+    /// Bytes of the tensors so far.
+    taken: u64,
+}
+
+impl<'a, 'b> Reader<'a, 'b> {
+    fn new(pickle: &'b Pickle, file: usize, storage: &'b dyn Fn(&str) -> Option<&'a [u8]>) -> Self {
+        Self { pickle, storage, file: file as u64, taken: 0 }
+    }
+
+    fn tensors(&mut self) -> Result<Vec<(String, Tensor)>> {
+        let entries = self.weights()?;
+        let mut found = Vec::new();
+        for (key, entry) in entries {
+            if let (Value::Text(name), Some(Node::Call { function, arguments })) = (key, self.pickle.node(entry))
+                && let Some(tensor) =
+                    self.tensor(function, arguments).map_err(|problem| format!("`{name}`: {problem}"))?
+            {
+                found.push((String::from(&**name), tensor));
             }
         }
-        Value::Dict(entries) => {
-            for (_, item) in entries {
-                collect_classes(item, classes);
+        if found.is_empty() { Err("a dictionary without tensors".to_owned()) } else { Ok(found) }
+    }
+
+    /// The dictionary of the weights, which may be nested in others.
+    fn weights(&self) -> Result<&'b [(Value, Value)]> {
+        let dict = |value: &Value| match self.pickle.node(value) {
+            Some(Node::Dict(entries)) => Some(&entries[..]),
+            _ => None,
+        };
+        let mut entries = dict(&self.pickle.root)
+            .ok_or("holds a whole pickled object instead of a dictionary of tensors; save `model.state_dict()`")?;
+        let is_nest = |key: &Value| matches!(key, Value::Text(name) if NESTED.contains(&&**name));
+        for _ in 0..DEEPEST {
+            match entries.iter().filter(|(key, _)| is_nest(key)).find_map(|(_, inner)| dict(inner)) {
+                Some(inner) => entries = inner,
+                None => return Ok(entries),
             }
         }
-        _ => {}
+        Err("a dictionary that holds itself".to_owned())
     }
-}
 
-fn tensors<'a>(value: &Value, storage: &dyn Fn(&str) -> Option<&'a [u8]>) -> Result<Vec<(String, Tensor)>> {
-    let Value::Dict(entries) = value else {
-        return Err(
-            "holds a whole pickled object instead of a dictionary of tensors; save `model.state_dict()`".to_owned()
-        );
-    };
-    let nested = entries.iter().find(|(key, inner)| {
-        matches!(key, Value::Text(name) if NESTED.contains(&name.as_str())) && matches!(inner, Value::Dict(_))
-    });
-    if let Some((_, inner)) = nested {
-        return tensors(inner, storage);
-    }
-    let mut found = Vec::new();
-    for (key, entry) in entries {
-        if let (Value::Text(name), Value::Call { function, arguments }) = (key, entry)
-            && let Some(tensor) =
-                tensor(function, arguments, storage).map_err(|problem| format!("`{name}`: {problem}"))?
-        {
-            found.push((name.clone(), tensor));
+    /// `_rebuild_tensor_v2(storage, offset, size, stride, ..)`, perhaps inside `_rebuild_parameter(tensor, ..)`.
+    fn tensor(&mut self, function: &str, arguments: &[Value]) -> Result<Option<Tensor>> {
+        let inner = match (function, arguments) {
+            ("torch._utils._rebuild_parameter", [inner, ..]) => self.pickle.node(inner),
+            _ => None,
+        };
+        let (function, arguments) = match inner {
+            Some(Node::Call { function, arguments }) => (&**function, &arguments[..]),
+            _ => (function, arguments),
+        };
+        match (function, arguments) {
+            ("torch._utils._rebuild_tensor_v2", [Value::Storage(storage), Value::Int(offset), size, stride, ..]) => {
+                let Storage { class, key } = &**storage;
+                let (data, kind) = ((self.storage)(key).ok_or("its data is missing from the file")?, kind(class)?);
+                let (size, stride) = (self.integers(size)?, self.integers(stride)?);
+                self.strided(data, kind, *offset, &size, &stride).map(Some)
+            }
+            (other, _) if other.starts_with("torch._utils._rebuild") => {
+                Err(format!("`{other}` tensors are not supported"))
+            }
+            _ => Ok(None),
         }
     }
-    if found.is_empty() { Err("a dictionary without tensors".to_owned()) } else { Ok(found) }
-}
 
-/// `_rebuild_tensor_v2(storage, offset, size, stride, ..)`, perhaps inside `_rebuild_parameter(tensor, ..)`.
-fn tensor<'a>(
-    function: &str,
-    arguments: &[Value],
-    storage: &dyn Fn(&str) -> Option<&'a [u8]>,
-) -> Result<Option<Tensor>> {
-    match (function, arguments) {
-        ("torch._utils._rebuild_parameter", [Value::Call { function, arguments }, ..]) => {
-            tensor(function, arguments, storage)
+    fn strided(&mut self, data: &[u8], kind: Kind, offset: i64, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        let count = (data.len() / kind.elt_size_in_bytes()) as i64;
+        let last =
+            size.iter().zip(stride).try_fold(offset, |last, (n, step)| last.checked_add((n - 1).checked_mul(*step)?));
+        let valid = size.len() == stride.len() && offset >= 0 && size.iter().chain(stride).all(|n| *n >= 0);
+        if !valid || last.is_none_or(|last| last >= count) && !size.contains(&0) {
+            return Err("its shape reaches beyond its data: the file is damaged".to_owned());
         }
-        ("torch._utils._rebuild_tensor_v2", [Value::Storage { class, key }, Value::Int(offset), size, stride, ..]) => {
-            let data = storage(key).ok_or("its data is missing from the file")?;
-            strided(data, kind(class)?, *offset, &integers(size)?, &integers(stride)?).map(Some)
-        }
-        (other, _) if other.starts_with("torch._utils._rebuild") => Err(format!("`{other}` tensors are not supported")),
-        _ => Ok(None),
+        let numbers = last.map_or(0, |last| (last + 1 - offset).max(0)); // from the first to the last that is needed
+        let numbers = if size.contains(&0) { 0 } else { numbers };
+        self.take(&[numbers], kind)?;
+        self.take(size, kind)?;
+        let width = kind.elt_size_in_bytes() as i64;
+        let data = &data[(offset.min(count) * width) as usize..][..(numbers * width) as usize];
+        let flat = Tensor::f_from_data_size(data, &[numbers], kind).map_err(|error| error.to_string())?;
+        let mut own = Tensor::f_empty(size, (kind, Device::Cpu)).map_err(|error| error.to_string())?;
+        let view = flat.f_as_strided(size, stride, 0);
+        view.and_then(|view| own.f_copy_(&view)).map_err(|error| error.to_string())?;
+        Ok(own)
     }
-}
 
-fn strided(data: &[u8], kind: Kind, offset: i64, size: &[i64], stride: &[i64]) -> Result<Tensor> {
-    let count = (data.len() / kind.elt_size_in_bytes()) as i64;
-    let last =
-        size.iter().zip(stride).try_fold(offset, |last, (n, step)| last.checked_add((n - 1).checked_mul(*step)?));
-    let numbers = size.iter().try_fold(1_i64, |all, n| all.checked_mul(*n));
-    let valid = size.len() == stride.len() && offset >= 0 && size.iter().chain(stride).all(|n| *n >= 0);
-    if !valid
-        || numbers.is_none_or(|numbers| numbers > count.max(MOST_REPEATED))
-        || last.is_none_or(|last| last >= count) && !size.contains(&0)
-    {
-        return Err("its shape reaches beyond its data: the file is damaged".to_owned());
+    /// Asks for memory: strides of 0 repeat numbers, and so do tensors of the same storage.
+    fn take(&mut self, size: &[i64], kind: Kind) -> Result<()> {
+        let bytes = size.iter().try_fold(kind.elt_size_in_bytes() as u64, |all, n| all.checked_mul(*n as u64));
+        self.taken = bytes.and_then(|bytes| self.taken.checked_add(bytes)).unwrap_or(u64::MAX);
+        REPEATED_BYTES.check(self.taken.saturating_sub(2 * self.file)).map_err(|exceeded| exceeded.to_string())
     }
-    let flat = Tensor::f_from_data_size(data, &[count], kind).map_err(|error| error.to_string())?;
-    let mut own = Tensor::f_empty(size, (kind, Device::Cpu)).map_err(|error| error.to_string())?;
-    let view = flat.f_as_strided(size, stride, offset);
-    view.and_then(|view| own.f_copy_(&view)).map_err(|error| error.to_string())?;
-    Ok(own)
-}
 
-fn integers(value: &Value) -> Result<Vec<i64>> {
-    let Value::Sequence(items) = value else { return Err("a shape of an unknown form".to_owned()) };
-    let integer =
-        |item: &Value| if let Value::Int(n) = item { Ok(*n) } else { Err("a shape of an unknown form".to_owned()) };
-    items.iter().map(integer).collect()
+    fn integers(&self, value: &Value) -> Result<Vec<i64>> {
+        let unknown = || "a shape of an unknown form".to_owned();
+        let integer = |item: &Value| if let Value::Int(n) = item { Ok(*n) } else { Err(unknown()) };
+        self.pickle.sequence(value).ok_or_else(unknown)?.iter().map(integer).collect()
+    }
 }
 
 fn kind(class: &str) -> Result<Kind> {

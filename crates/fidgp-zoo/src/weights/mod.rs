@@ -7,9 +7,11 @@
 mod archive;
 mod checkpoint;
 mod pickle;
+mod stored;
 
 use std::path::Path;
 
+use fidgp_files::guarded;
 use tch::Tensor;
 
 use crate::{Error, Result};
@@ -21,14 +23,15 @@ use crate::{Error, Result};
 /// # Errors
 /// When the file cannot be read or is of another format; the message names the file and what was found.
 pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>> {
-    let bytes = std::fs::read(path).map_err(|error| file_error(path, error))?;
+    let bytes = fidgp_files::bytes(path).map_err(|error| file_error(path, error))?;
     if is_safetensors(&bytes) {
         if let Some(problem) = wrong_length(&bytes) {
             return Err(file_error(path, problem));
         }
-        return Tensor::read_safetensors(path).map_err(|error| file_error(path, error));
+        return stored::read(&bytes).map_err(|problem| file_error(path, problem));
     }
-    checkpoint::read(&bytes).map_err(|problem| file_error(path, format!("{problem} (it has {} bytes)", bytes.len())))
+    let tensors = guarded(|| checkpoint::read(&bytes)).unwrap_or_else(Err); // no code of ours panics there, the zip crate may
+    tensors.map_err(|problem| file_error(path, format!("{problem} (it has {} bytes)", bytes.len())))
 }
 
 /// The longest header the format allows.

@@ -1,36 +1,84 @@
 //! An interpreter of the part of Python's pickle format that state dicts are made of. It builds values and runs nothing.
+//!
+//! Lists, dictionaries and calls lie in one list of nodes and refer to each other by number, as Python's own do: what a memo
+//! repeats is not copied, and what is nested deeply does not take the stack. How many there may be is a limit.
 
 use std::collections::HashMap;
+use std::rc::Rc;
+
+use fidgp_files::limits::VALUES;
 
 /// A value of a pickle.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Int(i64),
-    Text(String),
-    /// Tuples and lists.
-    Sequence(Vec<Value>),
-    Dict(Vec<(Value, Value)>),
+    Text(Rc<str>),
+    /// A tuple, a list, a dictionary or a call.
+    Node(usize),
     /// A class or function, by name: `torch.FloatStorage`.
-    Global(String),
+    Global(Rc<str>),
     /// What a persistent id refers to: the tuple `("storage", class, key, device, count)`.
-    Storage {
-        class: String,
-        key: String,
-    },
-    /// A function applied to arguments.
-    Call {
-        function: String,
-        arguments: Vec<Value>,
-    },
+    Storage(Rc<Storage>),
     /// Anything a state dict does not need.
     Opaque,
 }
 
+/// Numbers that stand elsewhere in the file.
+#[derive(Debug, PartialEq)]
+pub(super) struct Storage {
+    pub class: Rc<str>,
+    pub key: Rc<str>,
+}
+
+/// A value of others.
+#[derive(Debug)]
+pub(super) enum Node {
+    /// Tuples and lists.
+    Sequence(Vec<Value>),
+    Dict(Vec<(Value, Value)>),
+    /// A function applied to arguments.
+    Call {
+        function: Rc<str>,
+        arguments: Vec<Value>,
+    },
+}
+
+/// What one pickle says.
+#[derive(Debug)]
+pub(super) struct Pickle {
+    /// What it is all about.
+    pub root: Value,
+    /// Every storage that occurs.
+    pub storages: Vec<Rc<Storage>>,
+    nodes: Vec<Node>,
+}
+
+impl Pickle {
+    /// The node of a value that is one.
+    pub(super) fn node(&self, value: &Value) -> Option<&Node> {
+        match value {
+            Value::Node(index) => self.nodes.get(*index),
+            _ => None,
+        }
+    }
+
+    /// The items of a tuple or list.
+    pub(super) fn sequence(&self, value: &Value) -> Option<&[Value]> {
+        match self.node(value)? {
+            Node::Sequence(items) => Some(items),
+            _ => None,
+        }
+    }
+}
+
 /// Reads one pickle from the front of `bytes` and moves them on.
-pub(super) fn read(bytes: &mut &[u8]) -> Result<Value, String> {
-    let mut machine = Machine { input: bytes, stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+pub(super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
+    let (nodes, storages) = (Vec::new(), Vec::new());
+    let (stack, marks, memo) = (Vec::new(), Vec::new(), HashMap::new());
+    let mut machine = Machine { input: bytes, stack, marks, memo, nodes, storages, steps: 0, most: VALUES.most() };
     while machine.step()? {}
-    machine.pop()
+    let root = machine.pop()?;
+    Ok(Pickle { root, storages: machine.storages, nodes: machine.nodes })
 }
 
 struct Machine<'a, 'b> {
@@ -38,19 +86,28 @@ struct Machine<'a, 'b> {
     stack: Vec<Value>,
     marks: Vec<usize>,
     memo: HashMap<usize, Value>,
+    nodes: Vec<Node>,
+    storages: Vec<Rc<Storage>>,
+    /// Instructions so far: each makes one value at most.
+    steps: u64,
+    most: u64,
 }
 
 impl Machine<'_, '_> {
     /// One instruction; false at the end of the pickle.
     fn step(&mut self) -> Result<bool, String> {
+        self.steps += 1;
+        if self.steps > self.most {
+            VALUES.check(self.steps).map_err(|exceeded| exceeded.to_string())?;
+        }
         match self.number(1)? as u8 {
             b'.' => return Ok(false),
             0x80 => _ = self.number(1)?,
             0x95 => _ = self.number(8)?,
             b'(' => self.marks.push(self.stack.len()),
             b'0' => _ = self.pop()?,
-            b'}' => self.push(Value::Dict(Vec::new())),
-            b']' | b')' => self.push(Value::Sequence(Vec::new())),
+            b'}' => self.push_node(Node::Dict(Vec::new())),
+            b']' | b')' => self.push_node(Node::Sequence(Vec::new())),
             b'N' | 0x88 | 0x89 => self.push(Value::Opaque),
             b'G' => self.opaque(8)?,
             code @ (b'J' | b'K' | b'M' | 0x8a | b'X' | 0x8c | b'U' | b'c' | 0x93) => self.literal(code)?,
@@ -69,9 +126,9 @@ impl Machine<'_, '_> {
             b'M' => Value::Int(self.number(2)? as i64),
             0x8a => self.long()?,
             b'X' => Value::Text(self.text(4)?),
-            b'c' => Value::Global(format!("{}.{}", self.line()?, self.line()?)),
+            b'c' => Value::Global(format!("{}.{}", self.line()?, self.line()?).into()),
             0x93 => match (self.pop()?, self.pop()?) {
-                (Value::Text(name), Value::Text(module)) => Value::Global(format!("{module}.{name}")),
+                (Value::Text(name), Value::Text(module)) => Value::Global(format!("{module}.{name}").into()),
                 _ => return Err("a class without a name".to_owned()),
             },
             _ => Value::Text(self.text(1)?),
@@ -107,36 +164,76 @@ impl Machine<'_, '_> {
                 self.stack.split_off(mark.min(self.stack.len()))
             }
         };
-        match (code, self.stack.last_mut()) {
-            (b't' | 0x85..=0x87 | b'l', _) => self.push(Value::Sequence(items)),
-            (b's' | b'u', Some(Value::Dict(entries))) => {
+        if matches!(code, b't' | 0x85..=0x87 | b'l') {
+            self.push_node(Node::Sequence(items));
+            return Ok(());
+        }
+        let Some(Value::Node(index)) = self.stack.last() else { return Ok(()) }; // of an object a state dict does not need
+        match (code, &mut self.nodes[*index]) {
+            (b's' | b'u', Node::Dict(entries)) => {
                 let mut items = items.into_iter();
                 while let (Some(key), Some(value)) = (items.next(), items.next()) {
                     entries.push((key, value));
                 }
             }
-            (_, Some(Value::Sequence(list))) => list.extend(items),
-            _ => {} // items of an object a state dict does not need
+            (b'a' | b'e', Node::Sequence(list)) => list.extend(items),
+            _ => {}
         }
         Ok(())
     }
 
     fn build(&mut self, code: u8) -> Result<(), String> {
         let argument = self.pop()?;
-        if code == b'b' {
-            return Ok(()); // attributes of an object
-        }
-        let value = match (code, argument) {
-            (b'Q', Value::Sequence(id)) => storage(&id)?,
-            (b'R', Value::Sequence(arguments)) => call(self.pop()?, arguments),
-            (0x81, _) => {
+        match code {
+            b'b' => {} // attributes of an object
+            0x81 => {
                 self.pop()?;
-                Value::Opaque
+                self.push(Value::Opaque);
             }
-            _ => return Err("an object of an unknown form".to_owned()),
-        };
-        self.push(value);
+            b'Q' => {
+                let storage = Rc::new(self.storage(&argument)?);
+                self.storages.push(Rc::clone(&storage));
+                self.push(Value::Storage(storage));
+            }
+            _ => {
+                let Some(arguments) = self.items(&argument) else {
+                    return Err("an object of an unknown form".to_owned());
+                };
+                let arguments = arguments.to_vec();
+                match self.pop()? {
+                    Value::Global(name) if &*name == "collections.OrderedDict" => {
+                        self.push_node(Node::Dict(Vec::new()));
+                    }
+                    Value::Global(function) => self.push_node(Node::Call { function, arguments }),
+                    _ => self.push(Value::Opaque),
+                }
+            }
+        }
         Ok(())
+    }
+
+    fn items(&self, value: &Value) -> Option<&[Value]> {
+        match value {
+            Value::Node(index) => match &self.nodes[*index] {
+                Node::Sequence(items) => Some(items),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn storage(&self, id: &Value) -> Result<Storage, String> {
+        match self.items(id) {
+            Some([Value::Text(tag), Value::Global(class), Value::Text(key), ..]) if &**tag == "storage" => {
+                Ok(Storage { class: Rc::clone(class), key: Rc::clone(key) })
+            }
+            _ => Err("a storage of an unknown form".to_owned()),
+        }
+    }
+
+    fn push_node(&mut self, node: Node) {
+        self.nodes.push(node);
+        self.push(Value::Node(self.nodes.len() - 1));
     }
 
     fn push(&mut self, value: Value) {
@@ -180,9 +277,9 @@ impl Machine<'_, '_> {
         Ok(Value::Int(bytes.iter().rev().fold(start, |value, byte| value << 8 | i64::from(*byte))))
     }
 
-    fn text(&mut self, length_bytes: usize) -> Result<String, String> {
+    fn text(&mut self, length_bytes: usize) -> Result<Rc<str>, String> {
         let length = self.number(length_bytes)?;
-        Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
+        Ok(String::from_utf8_lossy(self.take(length)?).into())
     }
 
     fn line(&mut self) -> Result<String, String> {
@@ -190,22 +287,5 @@ impl Machine<'_, '_> {
         let line = String::from_utf8_lossy(self.take(end)?).into_owned();
         self.take(1)?;
         Ok(line)
-    }
-}
-
-fn storage(id: &[Value]) -> Result<Value, String> {
-    match id {
-        [Value::Text(tag), Value::Global(class), Value::Text(key), ..] if tag == "storage" => {
-            Ok(Value::Storage { class: class.clone(), key: key.clone() })
-        }
-        _ => Err("a storage of an unknown form".to_owned()),
-    }
-}
-
-fn call(function: Value, arguments: Vec<Value>) -> Value {
-    match function {
-        Value::Global(name) if name == "collections.OrderedDict" => Value::Dict(Vec::new()),
-        Value::Global(function) => Value::Call { function, arguments },
-        _ => Value::Opaque,
     }
 }

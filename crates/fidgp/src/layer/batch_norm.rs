@@ -5,12 +5,24 @@ use std::collections::BTreeMap;
 use tch::nn::Path;
 use tch::{Kind, Tensor};
 
-use super::Pass;
+use super::network::{with_numbers, without_numbers};
+use super::role::Role;
+use super::{Layer, Operation, Pass};
+use crate::prior::layer_name;
+use crate::{Error, Key, Result};
 
 /// `y = γ (x − μ)/√(σ² + ε) + β`, over all axes but the second.
 #[derive(Debug)]
 pub struct BatchNorm {
     name: String,
+    features: i64,
+    momentum: f64,
+    epsilon: f64,
+    numbers: Option<Numbers>,
+}
+
+#[derive(Debug)]
+struct Numbers {
     weight: Tensor,
     bias: Tensor,
     running_mean: Tensor,
@@ -18,50 +30,115 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Momentum of the running statistics.
-    pub const MOMENTUM: f64 = 0.1;
+    const MOMENTUM: f64 = 0.1;
     const EPSILON: f64 = 1e-5;
 
-    /// γ = 1, β = 0, running statistics of the standard normal.
-    pub fn init(path: &Path, features: i64) -> Self {
-        Self {
-            name: path.components().collect::<Vec<_>>().join("."),
-            weight: path.ones("weight", &[features]),
-            bias: path.zeros("bias", &[features]),
-            running_mean: path.add("running_mean", Tensor::zeros([features], (path.kind(), path.device())), false),
-            running_var: path.add("running_var", Tensor::ones([features], (path.kind(), path.device())), false),
+    /// A normalisation of this name, without numbers yet: momentum 0.1, ε = 1e-5.
+    ///
+    /// # Errors
+    /// When there is no feature.
+    pub fn new(name: impl Into<String>, features: i64) -> Result<Self> {
+        let name = name.into();
+        super::at_least(1, &name, &[("features", features)])?;
+        Ok(Self { name, features, momentum: Self::MOMENTUM, epsilon: Self::EPSILON, numbers: None })
+    }
+
+    /// The same with another momentum of the running statistics and another ε.
+    ///
+    /// # Errors
+    /// When the momentum is not within 0 … 1 or is 0, or ε is negative.
+    pub fn with(self, momentum: f64, epsilon: f64) -> Result<Self> {
+        if !(momentum > 0.0 && momentum <= 1.0) {
+            return Err(Error::setting(
+                format!("{}: momentum", self.name),
+                momentum,
+                "must be greater than 0, and 1 at most",
+            ));
         }
+        if !(epsilon >= 0.0 && epsilon.is_finite()) {
+            return Err(Error::setting(format!("{}: epsilon", self.name), epsilon, "must be 0 or greater"));
+        }
+        Ok(Self { momentum, epsilon, ..self })
     }
 
     /// # Shapes
     /// `[N, features, ..]` → the same
-    pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Tensor {
+    ///
+    /// # Errors
+    /// When the input has another number of features, or the layer has no numbers yet.
+    pub fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
+        let size = x.size();
+        if size.get(1) != Some(&self.features) {
+            return Err(Error::shape(format!("input of {}", self.name), &size, format!("[N, {}, ..]", self.features)));
+        }
+        if let Some(traced) = pass.traced(self, x, &size) {
+            return Ok(traced);
+        }
+        let numbers = self.numbers.as_ref().ok_or_else(|| without_numbers(&self.name))?;
+        let running = [&numbers.running_mean, &numbers.running_var];
         if pass.batch_statistics() {
             // without running statistics there is nothing to update, and those of the batch are used
-            let moved = (!pass.keep_statistics).then_some([&self.running_mean, &self.running_var]);
-            return self.apply(x, moved, Some(Self::MOMENTUM));
+            let moved = (!pass.keep_statistics).then_some(running);
+            return self.apply(numbers, x, moved, Some(self.momentum));
         }
         match &mut pass.norm {
             Norm::Gathering { found, share } => {
-                let own = [self.running_mean.zeros_like(), self.running_var.ones_like()];
-                let y = self.apply(x, Some([&own[0], &own[1]]), Some(1.0));
+                let own = [numbers.running_mean.zeros_like(), numbers.running_var.ones_like()];
+                let y = self.apply(numbers, x, Some([&own[0], &own[1]]), Some(1.0))?;
                 found.add(&self.name, own, *share);
-                y
+                Ok(y)
             }
             Norm::Own(NormStatistics(layers)) => match layers.get(&self.name) {
-                Some([mean, var]) => self.apply(x, Some([mean, var]), None),
-                None => self.apply(x, Some([&self.running_mean, &self.running_var]), None),
+                Some([mean, var]) => self.apply(numbers, x, Some([mean, var]), None),
+                None => self.apply(numbers, x, Some(running), None),
             },
-            Norm::Running => self.apply(x, Some([&self.running_mean, &self.running_var]), None),
+            Norm::Running => self.apply(numbers, x, Some(running), None),
         }
     }
 
     /// Normalises with the given statistics, or, where there is a momentum, with those of the batch, towards which it moves
     /// the given ones.
-    fn apply(&self, x: &Tensor, statistics: Option<[&Tensor; 2]>, momentum: Option<f64>) -> Tensor {
+    fn apply(
+        &self,
+        numbers: &Numbers,
+        x: &Tensor,
+        statistics: Option<[&Tensor; 2]>,
+        momentum: Option<f64>,
+    ) -> Result<Tensor> {
         let (mean, var) = (statistics.map(|[mean, _]| mean), statistics.map(|[_, var]| var));
-        let (of_batch, momentum) = (momentum.is_some(), momentum.unwrap_or(Self::MOMENTUM));
-        x.batch_norm(Some(&self.weight), Some(&self.bias), mean, var, of_batch, momentum, Self::EPSILON, true)
+        let (of_batch, momentum) = (momentum.is_some(), momentum.unwrap_or(self.momentum));
+        let (weight, bias) = (Some(&numbers.weight), Some(&numbers.bias));
+        Ok(x.f_batch_norm(weight, bias, mean, var, of_batch, momentum, self.epsilon, true)?)
+    }
+}
+
+impl Layer for BatchNorm {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn operation(&self) -> Operation {
+        Operation::BatchNorm { features: self.features }
+    }
+
+    fn momentum(&self) -> Option<f64> {
+        Some(self.momentum)
+    }
+
+    /// γ = 1, β = 0, running statistics of the standard normal.
+    fn init(&mut self, path: &Path, _: Key) -> Result<()> {
+        if self.numbers.is_some() {
+            return Err(with_numbers(&self.name));
+        }
+        self.name = layer_name(path);
+        let (plain, features) = (Role::Decayed.of(path), [self.features]);
+        self.numbers = Some(Numbers {
+            weight: plain.ones("weight", &features),
+            bias: plain.zeros("bias", &features),
+            running_mean: path.zeros_no_train("running_mean", &features),
+            running_var: path.ones_no_train("running_var", &features),
+        });
+        Ok(())
     }
 }
 

@@ -3,9 +3,9 @@
 use tch::Tensor;
 use tch::nn::Path;
 
-use super::Pass;
 use super::linear::VARIANCE_FLOOR;
 use super::slot::{DenseStart, Slot, SlotConfig};
+use super::{Layer, Operation, Pass};
 use crate::weight::{Drawn, MeanWeight};
 use crate::{Error, Key, Result};
 
@@ -69,6 +69,14 @@ impl Conv2dConfig {
         [self.out_channels, self.in_channels / self.groups, self.kernel[0], self.kernel[1]]
     }
 
+    /// Height and width of the output for an input of the given height and width.
+    pub fn output(&self, input: [i64; 2]) -> [i64; 2] {
+        [0, 1].map(|i| {
+            let reach = self.dilation[i] * (self.kernel[i] - 1) + 1;
+            (input[i] + 2 * self.padding[i] - reach) / self.stride[i] + 1
+        })
+    }
+
     fn check(&self, name: &str) -> Result<()> {
         let [stride, kernel, dilation] = [self.stride, self.kernel, self.dilation].map(|[h, w]| h.min(w));
         let sizes = [("in_channels", self.in_channels), ("out_channels", self.out_channels)];
@@ -94,14 +102,25 @@ pub struct Conv2d {
 }
 
 impl Conv2d {
+    /// A plain layer of this name, without numbers yet.
+    ///
+    /// # Errors
+    /// When the geometry is impossible.
+    pub fn new(name: impl Into<String>, config: Conv2dConfig) -> Result<Self> {
+        let name = name.into();
+        config.check(&name)?;
+        Ok(Self { slot: Slot::plan(name, &config.weight_shape(), config.bias, DenseStart::HeFanOut), config })
+    }
+
     /// A layer with its weight under `path`.
     ///
     /// # Errors
     /// When the geometry is impossible or a setting of the slot is out of range.
     pub fn init(path: &Path, config: Conv2dConfig, slot: &SlotConfig, key: Key) -> Result<Self> {
-        config.check(&crate::prior::layer_name(path))?;
-        let slot = Slot::init(path, &config.weight_shape(), config.bias, DenseStart::HeFanOut, slot, key)?;
-        Ok(Self { slot, config })
+        let mut layer = Self::new(crate::prior::layer_name(path), config)?;
+        layer.slot.set(slot.clone())?;
+        layer.slot.init(path, key)?;
+        Ok(layer)
     }
 
     /// # Shapes
@@ -118,8 +137,14 @@ impl Conv2d {
                 format!("[N, {}, H, W]", self.config.in_channels),
             ));
         }
-        pass.tap_input(name, x);
+        if pass.trace.is_some() {
+            let [height, width] = self.config.output([x.size()[2], x.size()[3]]);
+            let size = [x.size()[0], self.config.out_channels, height, width];
+            return Ok(pass.traced(self, x, &size).unwrap_or_default());
+        }
+        pass.tap_input(self, x);
         let y = match &self.slot {
+            Slot::Planned(_) => return Err(self.slot.unmade()),
             Slot::Dense(dense) => self.convolve(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Custom(weight) => {
                 weight.forward(x, pass, &|x, kernel, bias, pass| self.convolve(x, kernel, bias, pass))?
@@ -178,6 +203,28 @@ impl Conv2d {
         let patches = energy.conv2d(&ones, None::<&Tensor>, stride, padding, dilation, groups);
         let patches = patches + f64::from(u8::from(bias)) + VARIANCE_FLOOR;
         if groups == 1 { patches } else { patches.repeat_interleave_self_int(out_channels / groups, 1, None) }
+    }
+}
+
+impl Layer for Conv2d {
+    fn name(&self) -> &str {
+        self.slot.name()
+    }
+
+    fn operation(&self) -> Operation {
+        Operation::Conv(self.config)
+    }
+
+    fn slot(&self) -> Option<&Slot> {
+        Some(&self.slot)
+    }
+
+    fn slot_mut(&mut self) -> Option<&mut Slot> {
+        Some(&mut self.slot)
+    }
+
+    fn init(&mut self, path: &Path, key: Key) -> Result<()> {
+        self.slot.init(path, key)
     }
 }
 

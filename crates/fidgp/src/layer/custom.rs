@@ -4,8 +4,10 @@ use std::fmt::Debug;
 
 use tch::Tensor;
 
-use super::Pass;
-use crate::Result;
+use tch::nn::Path;
+
+use super::{Pass, PlannedWeight};
+use crate::{Key, Result};
 
 /// The operation of a layer, linear or convolution: input, weight in the layer's own shape, bias → output.
 pub type Apply<'a> = dyn Fn(&Tensor, &Tensor, Option<&Tensor>, &Pass) -> Result<Tensor> + 'a;
@@ -105,4 +107,16 @@ pub trait CustomWeight: Debug + Send {
     fn is_random(&self) -> bool {
         false
     }
+}
+
+/// How the weight of another method is made.
+pub trait MakeWeight: Debug + Send + Sync {
+    /// Makes it under `path`, in place of a plain weight or around one, which [`PlannedWeight::dense`] makes.
+    ///
+    /// # Errors
+    /// When a setting is out of range, or the method is not for such a layer.
+    fn make(&self, planned: &PlannedWeight, path: &Path, key: Key) -> Result<Box<dyn CustomWeight>>;
+
+    /// Whether two passes with other noise give other outputs in evaluation.
+    fn is_random(&self) -> bool;
 }

@@ -3,8 +3,8 @@
 use tch::Tensor;
 use tch::nn::Path;
 
-use super::Pass;
 use super::slot::{DenseStart, Slot, SlotConfig};
+use super::{Layer, Operation, Pass};
 use crate::weight::{Drawn, MeanWeight};
 use crate::{Error, Key, Result};
 
@@ -17,10 +17,22 @@ pub struct Linear {
     /// The weight.
     pub slot: Slot,
     in_features: i64,
+    out_features: i64,
     bias: bool,
 }
 
 impl Linear {
+    /// A plain layer of this name, without numbers yet.
+    ///
+    /// # Errors
+    /// When a width is zero.
+    pub fn new(name: impl Into<String>, in_features: i64, out_features: i64, bias: bool) -> Result<Self> {
+        let name = name.into();
+        super::at_least(1, &name, &[("in_features", in_features), ("out_features", out_features)])?;
+        let slot = Slot::plan(name, &[out_features, in_features], bias, DenseStart::Uniform);
+        Ok(Self { slot, in_features, out_features, bias })
+    }
+
     /// A layer with its weight under `path`.
     ///
     /// # Errors
@@ -33,14 +45,14 @@ impl Linear {
         slot: &SlotConfig,
         key: Key,
     ) -> Result<Self> {
-        let name = crate::prior::layer_name(path);
-        super::at_least(1, &name, &[("in_features", in_features), ("out_features", out_features)])?;
-        let slot = Slot::init(path, &[out_features, in_features], bias, DenseStart::Uniform, slot, key)?;
-        Ok(Self { slot, in_features, bias })
+        let mut layer = Self::new(crate::prior::layer_name(path), in_features, out_features, bias)?;
+        layer.slot.set(slot.clone())?;
+        layer.slot.init(path, key)?;
+        Ok(layer)
     }
 
     /// # Shapes
-    /// `[N, in_features]` → `[N, out_features]`
+    /// `[N, .., in_features]` → `[N, .., out_features]`
     ///
     /// # Errors
     /// When the input has another width or type, or the pass did not draw this layer.
@@ -49,8 +61,14 @@ impl Linear {
         if x.size().last() != Some(&self.in_features) {
             return Err(Error::shape(format!("input of {name}"), &x.size(), format!("[.., {}]", self.in_features)));
         }
-        pass.tap_input(name, x);
+        if pass.trace.is_some() {
+            let mut size = x.size();
+            size.last_mut().into_iter().for_each(|width| *width = self.out_features);
+            return Ok(pass.traced(self, x, &size).unwrap_or_default());
+        }
+        pass.tap_input(self, x);
         let y = match &self.slot {
+            Slot::Planned(_) => return Err(self.slot.unmade()),
             Slot::Dense(dense) => linear(x, &dense.weight, dense.bias.as_ref(), pass)?,
             Slot::Custom(weight) => weight.forward(x, pass, &linear)?,
             Slot::Inducing(weight) => match pass.drawn(&weight.name)? {
@@ -85,6 +103,28 @@ impl Linear {
         } else {
             linear(x, w, None, pass)
         }
+    }
+}
+
+impl Layer for Linear {
+    fn name(&self) -> &str {
+        self.slot.name()
+    }
+
+    fn operation(&self) -> Operation {
+        Operation::Linear { inputs: self.in_features, outputs: self.out_features, bias: self.bias }
+    }
+
+    fn slot(&self) -> Option<&Slot> {
+        Some(&self.slot)
+    }
+
+    fn slot_mut(&mut self) -> Option<&mut Slot> {
+        Some(&mut self.slot)
+    }
+
+    fn init(&mut self, path: &Path, key: Key) -> Result<()> {
+        self.slot.init(path, key)
     }
 }
 

@@ -6,6 +6,7 @@ use tch::{Device, Tensor};
 
 use super::Mode;
 use crate::linalg::Batching;
+use crate::posterior::InducingNoise;
 use crate::weight::{self, ConditionalNoise, InducingWeight, WeightNoise};
 use crate::{Error, Key, Result};
 
@@ -52,15 +53,6 @@ impl Noise {
         Self { weights, outputs, bulk: Some(bulk) }
     }
 
-    /// The noise of a prediction from the CPU's generator, layer by layer, whatever the device: the same draw everywhere.
-    pub(super) fn portable(weights: &[&InducingWeight], key: Key) -> Vec<WeightNoise> {
-        let of_weight = |weight: &&InducingWeight| {
-            let (kind, device) = (weight.prior.z_row.kind(), weight.prior.z_row.device());
-            weight.noise_of(key, false, &mut |key, shape| key.normal(shape, kind, Device::Cpu).to_device(device))
-        };
-        weights.iter().map(of_weight).collect()
-    }
-
     /// Overwrites all numbers with those of another key, outputs that have been kept included. Only for noise that was
     /// drawn on CUDA, from weights all of which are replayable.
     pub fn redraw(&mut self, key: Key) {
@@ -83,27 +75,71 @@ fn padded(shape: &[i64]) -> i64 {
     (shape.iter().product::<i64>() + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 }
 
-/// Tensors that hold the noise of one draw after the other: memory that is new has to be cleared by the system first.
-#[derive(Debug, Default)]
-pub(super) struct ReusedNoise(Vec<Tensor>);
+/// The noise of the weights of several draws, for prediction.
+#[derive(Debug)]
+pub(super) enum NoiseOfDraws<'a> {
+    /// All of it at once.
+    Held(Vec<Vec<WeightNoise>>),
+    /// That of W given U draw after draw, in the tensors of the last one: memory that is new has to be cleared by the system
+    /// first.
+    Reused { weights: &'a [&'a InducingWeight], keys: &'a [Key], tensors: Vec<Tensor> },
+}
 
-impl ReusedNoise {
-    /// The noise of W given U for every weight: the tensors of the last call, overwritten.
-    pub(super) fn conditional(&mut self, weights: &[&InducingWeight], key: Key) -> Vec<ConditionalNoise> {
-        let mut next = 0;
-        let mut noise = |weight: &&InducingWeight| {
-            let (kind, device) = (weight.prior.z_row.kind(), weight.prior.z_row.device());
-            weight.conditional_noise(key, &mut |key, shape| {
-                match self.0.get_mut(next) {
-                    Some(tensor) => key.refill_normal(tensor),
-                    None => self.0.push(key.normal(shape, kind, device)),
-                }
-                next += 1;
-                self.0[next - 1].shallow_clone()
-            })
+impl<'a> NoiseOfDraws<'a> {
+    /// One draw for each key. Portable noise is that of the CPU's generator, layer by layer, whatever the device.
+    pub(super) fn new(weights: &'a [&'a InducingWeight], keys: &'a [Key], portable: bool, batching: Batching) -> Self {
+        let of_key = |&key: &Key| {
+            if portable { portable_noise(weights, key) } else { Noise::draw(weights, key, Mode::Eval).weights }
         };
-        weights.iter().map(&mut noise).collect()
+        match batching {
+            Batching::Together => Self::Held(keys.iter().map(of_key).collect()),
+            Batching::Apart => Self::Reused { weights, keys, tensors: Vec::new() },
+        }
     }
+
+    /// That of V for each draw and weight.
+    pub(super) fn inducing(&self) -> Vec<Vec<InducingNoise>> {
+        match self {
+            Self::Held(noise) => {
+                noise.iter().map(|draw| draw.iter().map(|noise| noise.inducing.share()).collect()).collect()
+            }
+            Self::Reused { weights, keys, .. } => keys
+                .iter()
+                .map(|&key| weights.iter().map(|weight| weight.inducing_noise(key, false)).collect())
+                .collect(),
+        }
+    }
+
+    /// That of W given U for each weight.
+    pub(super) fn conditional(&mut self, k: usize) -> Vec<ConditionalNoise> {
+        match self {
+            Self::Held(noise) => noise[k].iter().map(|noise| noise.conditional.share()).collect(),
+            Self::Reused { weights, keys, tensors } => {
+                let mut next = 0;
+                let mut refilled = |weight: &InducingWeight| {
+                    let (kind, device) = (weight.prior.z_row.kind(), weight.prior.z_row.device());
+                    weight.conditional_noise(keys[k], &mut |key, shape| {
+                        match tensors.get_mut(next) {
+                            Some(tensor) => key.refill_normal(tensor),
+                            None => tensors.push(key.normal(shape, kind, device)),
+                        }
+                        next += 1;
+                        tensors[next - 1].shallow_clone()
+                    })
+                };
+                weights.iter().map(|weight| refilled(weight)).collect()
+            }
+        }
+    }
+}
+
+/// The noise of a prediction from the CPU's generator: the same draw everywhere.
+fn portable_noise(weights: &[&InducingWeight], key: Key) -> Vec<WeightNoise> {
+    let of_weight = |weight: &&InducingWeight| {
+        let (kind, device) = (weight.prior.z_row.kind(), weight.prior.z_row.device());
+        weight.noise_of(key, false, &mut |key, shape| key.normal(shape, kind, Device::Cpu).to_device(device))
+    };
+    weights.iter().map(of_weight).collect()
 }
 
 /// What noise on outputs was drawn into, by layer.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use tch::{Kind, Tensor};
 
-use super::noise::ReusedNoise;
-use super::{Noise, Norm, OutputNoise};
-use crate::linalg::{Batching, Check};
-use crate::posterior::InducingDraw;
+use super::blocks::Blocks;
+use super::noise::NoiseOfDraws;
+use super::{Layer, LayerGeometry, Noise, Norm, Operation, OutputNoise};
+use crate::linalg::Check;
 use crate::prior::PriorFactors;
-use crate::weight::{self, Drawn, InducingWeight, Kl, Stack, WeightNoise};
+use crate::weight::{self, Drawn, InducingWeight, Kl, Stack, WhitenedDraws};
 use crate::{Error, Key, Result};
 
 /// Training or evaluation: decides BatchNorm's statistics, dropout and the power iteration. Gradients flow in both.
@@ -65,23 +65,14 @@ impl Factors {
         Ok(&self.stacks)
     }
 
+    /// The same tensors, not copies.
+    pub(crate) fn share(&self) -> Self {
+        Self { stacks: self.stacks.iter().map(Stack::share).collect(), places: self.places.clone() }
+    }
+
     fn place(&self, layer: &str) -> Result<&(usize, i64)> {
         let advice = "has no factors: make `Factors::of` all Bayesian weights";
         self.places.get(layer).ok_or_else(|| Error::setting("layer", layer, advice))
-    }
-}
-
-/// What a draw can do without factors: the inducing matrices. On a GPU both are made at once.
-#[derive(Debug)]
-pub struct Ahead(Vec<Option<InducingDraw>>);
-
-impl Ahead {
-    /// Draws the inducing matrices that need no factors; in training the power iterations of their flows advance.
-    ///
-    /// # Errors
-    /// When flows that should be alike are not.
-    pub fn draw(weights: &[&InducingWeight], mode: Mode, noise: &Noise) -> Result<Self> {
-        Ok(Self(weight::draw_ahead(weights, &noise.weights, mode == Mode::Train)?))
     }
 }
 
@@ -91,6 +82,7 @@ pub struct Taps {
     wanted: Vec<String>,
     inputs: HashMap<String, Tensor>,
     seen: HashMap<String, Tensor>,
+    operations: HashMap<String, (Operation, u32)>,
 }
 
 impl Taps {
@@ -107,6 +99,11 @@ impl Taps {
     /// What the layer was given in the last pass.
     pub fn input(&self, layer: &str) -> Option<&Tensor> {
         self.inputs.get(layer)
+    }
+
+    /// What the layer does with its weight, and how often it did so in the last pass.
+    pub fn operation(&self, layer: &str) -> Option<(Operation, u32)> {
+        self.operations.get(layer).copied()
     }
 
     /// What the layer gave in the last pass.
@@ -133,6 +130,9 @@ pub struct Pass {
     pub norm: Norm,
     /// Noise on the outputs of layers.
     pub noise: OutputNoise,
+    /// The layers met so far, where only that is wanted of the pass.
+    pub(super) trace: Option<Vec<LayerGeometry>>,
+    pub(super) blocks: Blocks,
     drawn: BTreeMap<String, Drawn>,
     kl: Vec<(String, Kl)>,
 }
@@ -151,7 +151,8 @@ impl Pass {
     /// # Errors
     /// When a draw fails; the error names the layer.
     pub fn with_noise(weights: &[&InducingWeight], factors: &Factors, mode: Mode, noise: &Noise) -> Result<Self> {
-        Self::with_ahead(weights, factors, mode, noise, Ahead::draw(weights, mode, noise)?)
+        let ahead = WhitenedDraws::draw(weights, &noise.weights, mode == Mode::Train)?;
+        Self::with_ahead(weights, factors, mode, noise, ahead)
     }
 
     /// The same with what was drawn ahead from that noise.
@@ -163,10 +164,10 @@ impl Pass {
         factors: &Factors,
         mode: Mode,
         noise: &Noise,
-        ahead: Ahead,
+        ahead: WhitenedDraws,
     ) -> Result<Self> {
         let mut pass = Self { noise: noise.outputs.share(), ..Self::plain(mode) };
-        let draws = weight::draw_all(weights, factors.stacks_of(weights)?, &noise.weights, ahead.0)?;
+        let draws = weight::draw(weights, factors.stacks_of(weights)?, &noise.weights, ahead)?;
         for (weight, (drawn, kl)) in weights.iter().zip(draws) {
             pass.drawn.insert(weight.name.clone(), drawn);
             pass.kl.push((weight.name.clone(), kl));
@@ -184,26 +185,11 @@ impl Pass {
         keys: &[Key],
         portable: bool,
     ) -> Result<Vec<Self>> {
-        let stacks = factors.stacks_of(weights)?;
-        let draws = match weight::batching(weights) {
-            Batching::Together => {
-                let of_key = |&key: &Key| {
-                    if portable { Noise::portable(weights, key) } else { Noise::draw(weights, key, Mode::Eval).weights }
-                };
-                let noise: Vec<_> = keys.iter().map(of_key).collect();
-                let inducing = |noise: &Vec<WeightNoise>| noise.iter().map(|noise| noise.inducing.share()).collect();
-                let mut conditional = |k: usize| noise[k].iter().map(|noise| noise.conditional.share()).collect();
-                let inducing: Vec<_> = noise.iter().map(inducing).collect();
-                weight::draw_many(weights, stacks, &inducing, &mut conditional, Batching::Together)?
-            }
-            Batching::Apart => {
-                let inducing = |key: &Key| weights.iter().map(|weight| weight.inducing_noise(*key, false)).collect();
-                let mut reused = ReusedNoise::default();
-                let mut conditional = |k: usize| reused.conditional(weights, keys[k]);
-                let inducing: Vec<_> = keys.iter().map(inducing).collect();
-                weight::draw_many(weights, stacks, &inducing, &mut conditional, Batching::Apart)?
-            }
-        };
+        let batching = weight::batching(weights);
+        let mut noise = NoiseOfDraws::new(weights, keys, portable, batching);
+        let inducing = noise.inducing();
+        let mut conditional = |k: usize| noise.conditional(k);
+        let draws = weight::draw_many(weights, factors.stacks_of(weights)?, &inducing, &mut conditional, batching)?;
         let passes = keys.iter().zip(draws).map(|(&key, draw)| {
             let drawn = weights.iter().map(|weight| weight.name.clone()).zip(draw).collect();
             Self { noise: OutputNoise::keyed(key).portable(portable), drawn, ..Self::plain(Mode::Eval) }
@@ -242,6 +228,8 @@ impl Pass {
             keep_statistics: false,
             norm: Norm::Running,
             noise: OutputNoise::default(),
+            trace: None,
+            blocks: Blocks::default(),
             drawn: BTreeMap::new(),
             kl: Vec::new(),
         }
@@ -297,6 +285,12 @@ impl Pass {
         self
     }
 
+    /// Bytes of the drawn weights.
+    pub(crate) fn bytes(&self) -> u64 {
+        let of = |tensor: &Tensor| tensor.numel() as u64 * tensor.kind().elt_size_in_bytes() as u64;
+        self.drawn.values().flat_map(Drawn::tensors).map(of).sum()
+    }
+
     /// Overwrites every drawn weight, and the draw's own statistics, with those of another pass through the same network.
     pub(crate) fn overwrite(&mut self, other: &Self) {
         for (drawn, other) in self.drawn.values().zip(other.drawn.values()) {
@@ -327,10 +321,12 @@ impl Pass {
         })
     }
 
-    /// Offers the input of a layer to the taps.
-    pub(super) fn tap_input(&mut self, layer: &str, x: &Tensor) {
-        if self.taps.wants(layer) {
-            self.taps.inputs.insert(layer.to_owned(), x.shallow_clone());
+    /// Offers the input of a layer, and what it does with it, to the taps.
+    pub(super) fn tap_input(&mut self, layer: &dyn Layer, x: &Tensor) {
+        let name = layer.name();
+        if self.taps.wants(name) {
+            self.taps.inputs.insert(name.to_owned(), x.shallow_clone());
+            self.taps.operations.entry(name.to_owned()).or_insert((layer.operation(), 0)).1 += 1;
         }
     }
 

@@ -1,20 +1,51 @@
-//! What holds a layer's weight: a plain matrix, or an inducing one. Chosen before construction.
+//! What holds a layer's weight: a plain matrix, an inducing one, or that of another method.
+
+use std::sync::Arc;
 
 use tch::Tensor;
-use tch::nn::{Init, Path};
+use tch::nn::Path;
 
-use super::CustomWeight;
+use super::network::{with_numbers, without_numbers};
+use super::role::Role;
+use super::{CustomWeight, MakeWeight};
 use crate::prior::layer_name;
 use crate::weight::{InducingConfig, InducingWeight};
-use crate::{Key, Result};
+use crate::{Error, Key, Result};
 
 /// How a layer's weight is held.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum SlotConfig {
     /// A plain weight.
     Dense,
     /// A Bayesian weight.
     Inducing(Box<InducingConfig>),
+    /// A weight of another method.
+    Custom(Arc<dyn MakeWeight>),
+}
+
+impl SlotConfig {
+    fn is_random(&self) -> bool {
+        match self {
+            Self::Dense => false,
+            Self::Inducing(_) => true,
+            Self::Custom(method) => method.is_random(),
+        }
+    }
+}
+
+/// A weight that has no numbers yet.
+#[derive(Clone, Debug)]
+pub struct PlannedWeight {
+    /// The layer's name within its network.
+    pub name: String,
+    /// `[d_out, ..]`, in the layer's own shape.
+    pub shape: Vec<i64>,
+    /// Whether there is a bias.
+    pub bias: bool,
+    /// The law a plain weight starts from.
+    pub start: DenseStart,
+    /// What it will be.
+    pub config: SlotConfig,
 }
 
 /// A plain weight with an optional bias.
@@ -31,6 +62,8 @@ pub struct DenseWeight {
 /// The weight of a layer.
 #[derive(Debug)]
 pub enum Slot {
+    /// None yet: the network has no numbers.
+    Planned(Box<PlannedWeight>),
     /// A plain weight.
     Dense(DenseWeight),
     /// A Bayesian weight; a bias is its last column.
@@ -40,42 +73,56 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// A weight of the given shape (`[d_out, ..]`).
-    ///
-    /// Plain weights start uniform on `±1/√fan_in` as PyTorch's layers do, or with He's normal for the fan-out
-    /// (`relu_fan_out`, as torchvision's ResNets do), always from the layer's own key.
+    /// A plain weight to be.
+    pub(super) fn plan(name: String, shape: &[i64], bias: bool, start: DenseStart) -> Self {
+        Self::Planned(Box::new(PlannedWeight { name, shape: shape.to_vec(), bias, start, config: SlotConfig::Dense }))
+    }
+
+    /// Says what the weight will be.
     ///
     /// # Errors
-    /// When a setting is out of range.
-    pub fn init(
-        path: &Path,
-        shape: &[i64],
-        bias: bool,
-        start: DenseStart,
-        config: &SlotConfig,
-        key: Key,
-    ) -> Result<Self> {
-        let (d_out, fan_in) = (shape[0], shape[1..].iter().product::<i64>());
-        match config {
-            SlotConfig::Inducing(config) => {
-                let weight = InducingWeight::init(path, d_out, fan_in + i64::from(bias), config, key)?;
-                Ok(Self::Inducing(Box::new(weight)))
+    /// When it has numbers already.
+    pub fn set(&mut self, config: SlotConfig) -> Result<()> {
+        match self {
+            Self::Planned(planned) => {
+                planned.config = config;
+                Ok(())
             }
-            SlotConfig::Dense => Ok(Self::Dense(DenseWeight::init(path, shape, bias, start, key))),
+            other => Err(with_numbers(other.name())),
         }
+    }
+
+    /// Makes its numbers under `path`.
+    ///
+    /// # Errors
+    /// When a setting is out of range, or it has numbers already.
+    pub(super) fn init(&mut self, path: &Path, key: Key) -> Result<()> {
+        match self {
+            Self::Planned(planned) => {
+                *self = planned.make(path, key)?;
+                Ok(())
+            }
+            other => Err(with_numbers(other.name())),
+        }
+    }
+
+    /// What is said where a weight is used that has no numbers.
+    pub(super) fn unmade(&self) -> Error {
+        without_numbers(self.name())
     }
 
     /// The Bayesian weight, if it is one.
     pub fn inducing(&self) -> Option<&InducingWeight> {
         match self {
             Self::Inducing(weight) => Some(weight),
-            Self::Dense(_) | Self::Custom(_) => None,
+            Self::Planned(_) | Self::Dense(_) | Self::Custom(_) => None,
         }
     }
 
     /// The layer's name.
     pub fn name(&self) -> &str {
         match self {
+            Self::Planned(planned) => &planned.name,
             Self::Inducing(weight) => &weight.name,
             Self::Dense(dense) => &dense.name,
             Self::Custom(weight) => weight.name(),
@@ -86,13 +133,14 @@ impl Slot {
     pub fn custom(&self) -> Option<&dyn CustomWeight> {
         match self {
             Self::Custom(weight) => Some(weight.as_ref()),
-            Self::Dense(_) | Self::Inducing(_) => None,
+            Self::Planned(_) | Self::Dense(_) | Self::Inducing(_) => None,
         }
     }
 
     /// Whether two passes with other noise give other outputs in evaluation.
     pub fn is_random(&self) -> bool {
         match self {
+            Self::Planned(planned) => planned.config.is_random(),
             Self::Inducing(_) => true,
             Self::Dense(_) => false,
             Self::Custom(weight) => weight.is_random(),
@@ -109,27 +157,36 @@ pub enum DenseStart {
     HeFanOut,
 }
 
-impl DenseWeight {
-    fn init(path: &Path, shape: &[i64], bias: bool, start: DenseStart, key: Key) -> Self {
+impl PlannedWeight {
+    fn make(&self, path: &Path, key: Key) -> Result<Slot> {
+        match &self.config {
+            SlotConfig::Dense => Ok(Slot::Dense(self.dense(&Role::Decayed.of(path), self.bias, key))),
+            SlotConfig::Inducing(config) => {
+                let d_in = self.shape[1..].iter().product::<i64>() + i64::from(self.bias);
+                let weight = InducingWeight::init(path, self.shape[0], d_in, config, key)?;
+                Ok(Slot::Inducing(Box::new(weight)))
+            }
+            SlotConfig::Custom(method) => Ok(Slot::Custom(method.make(self, path, key)?)),
+        }
+    }
+
+    /// The plain weight, with or without its bias: uniform on `±1/√fan_in` as PyTorch's layers start, or He's normal for the
+    /// fan-out, as torchvision's ResNets do, always from the layer's own key. Its parameters have the role of the path.
+    pub fn dense(&self, path: &Path, bias: bool, key: Key) -> DenseWeight {
         let name = layer_name(path);
         let key = key.fold(&name);
-        let (kind, device) = (path.kind(), path.device());
+        let (kind, device, shape) = (path.kind(), path.device(), &self.shape);
         let fan_in = shape[1..].iter().product::<i64>() as f64;
         let uniform =
             |label: &str, shape: &[i64]| (key.fold(label).uniform(shape, kind, device) * 2.0 - 1.0) / fan_in.sqrt();
-        let weight = match start {
+        let weight = match self.start {
             DenseStart::Uniform => uniform("weight", shape),
             DenseStart::HeFanOut => {
                 let fan_out = (shape[0] * shape[2..].iter().product::<i64>()) as f64;
                 key.fold("weight").normal(shape, kind, device) * (2.0 / fan_out).sqrt()
             }
         };
-        let variable = |label: &str, value: &Tensor| {
-            let mut variable = path.var(label, &value.size(), Init::Const(0.0));
-            tch::no_grad(|| variable.copy_(value));
-            variable
-        };
-        let bias = bias.then(|| variable("bias", &uniform("bias", &shape[..1])));
-        Self { weight: variable("weight", &weight), bias, name }
+        let bias = bias.then(|| path.add("bias", uniform("bias", &shape[..1]), true));
+        DenseWeight { weight: path.add("weight", weight, true), bias, name }
     }
 }

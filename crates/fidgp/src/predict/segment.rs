@@ -1,8 +1,8 @@
-//! A class and a doubt for every pixel. Draws are streamed into sums, so memory does not grow with K.
+//! A class and its uncertainty for every pixel. Draws are streamed into sums, so memory does not grow with K.
 
 use tch::{Kind, Tensor};
 
-use super::Draws;
+use super::{ClassDraws, Classified, Draws, Gather};
 use crate::{Error, Result};
 
 /// What K draws say about every pixel.
@@ -28,41 +28,105 @@ pub struct Segmented {
 /// # Errors
 /// When the images do not fit the network, or it gives fewer outputs than there are classes.
 pub fn segment(draws: &Draws, images: &Tensor, classes: i64, window: Option<[i64; 2]>) -> Result<Segmented> {
-    let [n, _, height, width] = images.size()[..] else {
-        return Err(Error::shape("images", &images.size(), "[N, C, H, W]"));
-    };
-    let [rows, cols] = window.unwrap_or([height, width]).map(|side| side.max(1));
-    let places = places([height, width], [rows, cols]);
-    let (rows, cols) = (rows.min(height), cols.min(width));
-    let cut = |tensor: &Tensor, (top, left): (i64, i64)| tensor.narrow(-2, top, rows).narrow(-1, left, cols);
-    let batches: Vec<_> = places.iter().map(|&place| cut(images, place)).collect();
-    let members = draws.network.members();
-    let zeros = |shape: &[i64]| Tensor::zeros(shape, (Kind::Float, images.device()));
-    let seen = zeros(&[height, width]);
-    for &place in &places {
-        let _ = cut(&seen, place).g_add_scalar_(1.0);
+    let mut pixels = PixelDraws::new(images, draws.network.members(), (classes, window))?;
+    draws.one_by_one(&pixels.windows(images), |_, logits| pixels.add(&logits))?;
+    pixels.done()
+}
+
+/// Class probabilities of pixels as draws come, window by window.
+#[derive(Debug)]
+pub struct PixelDraws {
+    /// Images, members, classes.
+    counts: [i64; 3],
+    places: Vec<(i64, i64)>,
+    /// Height and width of a window.
+    size: [i64; 2],
+    /// How many windows see a pixel. `[H, W]`
+    seen: Tensor,
+    /// One draw, the windows so far. `[members·N, classes, H, W]`
+    canvas: Tensor,
+    next: usize,
+    pixels: ClassDraws,
+}
+
+impl PixelDraws {
+    /// Nothing yet of these images.
+    ///
+    /// # Errors
+    /// When they are no images.
+    pub fn new(images: &Tensor, members: i64, (classes, window): (i64, Option<[i64; 2]>)) -> Result<Self> {
+        let [n, _, height, width] = images.size()[..] else {
+            return Err(Error::shape("images", &images.size(), "[N, C, H, W]"));
+        };
+        let [rows, cols] = window.unwrap_or([height, width]).map(|side| side.max(1));
+        let (places, size) = (places([height, width], [rows, cols]), [rows.min(height), cols.min(width)]);
+        let zeros = |shape: &[i64]| Tensor::zeros(shape, (Kind::Float, images.device()));
+        let seen = zeros(&[height, width]);
+        for &place in &places {
+            let _ = cut(&seen, place, size).g_add_scalar_(1.0);
+        }
+        let canvas = zeros(&[n * members, classes, height, width]);
+        Ok(Self {
+            counts: [n, members, classes],
+            places,
+            size,
+            seen,
+            canvas,
+            next: 0,
+            pixels: ClassDraws::new(members),
+        })
     }
-    let mut sums = Sums { probs: zeros(&[n, classes, height, width]), entropy: zeros(&[n, height, width]), passes: 0 };
-    let mut canvas = zeros(&[n * members, classes, height, width]); // one draw, all windows
-    draws.one_by_one(&batches, |index, logits| {
-        let given = logits.size();
-        if given.len() != 4 || given[0] != n * members || given[1] < classes {
-            return Err(Error::shape("outputs", &given, format!("[{}, at least {classes}, h, w]", n * members)));
+
+    /// Also gathers what the Monte-Carlo error follows from.
+    #[must_use]
+    pub fn with_error(self) -> Self {
+        Self { pixels: self.pixels.with_error(), ..self }
+    }
+
+    /// What the network is given of the images, in the order in which [`Gather::add`] takes its outputs.
+    pub fn windows(&self, images: &Tensor) -> Vec<Tensor> {
+        self.places.iter().map(|&place| cut(images, place, self.size)).collect()
+    }
+
+    /// Mean, and the split of its entropy.
+    ///
+    /// # Errors
+    /// When nothing was added.
+    pub fn done(self) -> Result<Segmented> {
+        let Classified { probs, total, aleatoric, epistemic, .. } = self.pixels.done()?;
+        Ok(Segmented { probs, total, aleatoric, epistemic })
+    }
+}
+
+impl Gather for PixelDraws {
+    /// Adds the logits of the next window of a draw. `[members·N, classes or more, h, w]`
+    fn add(&mut self, logits: &Tensor) -> Result<()> {
+        let (given, [images, members, classes]) = (logits.size(), self.counts);
+        if given.len() != 4 || given[0] != images * members || given[1] < classes {
+            let expected = format!("[{}, at least {classes}, h, w]", images * members);
+            return Err(Error::shape("outputs", &given, expected));
         }
         let logits = logits.narrow(1, 0, classes).to_kind(Kind::Float);
-        let p = logits.f_upsample_bilinear2d([rows, cols], false, None, None)?.softmax(1, Kind::Float);
-        let _ = cut(&canvas, places[index]).f_add_(&p)?;
-        if index + 1 == places.len() {
-            canvas /= &seen;
-            sums.add(&canvas, n);
-            let _ = canvas.zero_();
+        let p = logits.f_upsample_bilinear2d(self.size, false, None, None)?.softmax(1, Kind::Float);
+        let _ = cut(&self.canvas, self.places[self.next], self.size).f_add_(&p)?;
+        self.next += 1;
+        if self.next == self.places.len() {
+            self.canvas /= &self.seen;
+            self.pixels.add_probs(&self.canvas)?;
+            let _ = self.canvas.zero_();
+            self.next = 0;
         }
         Ok(())
-    })?;
-    let Sums { probs, entropy, passes } = sums;
-    let (probs, aleatoric) = (probs / passes as f64, entropy / passes as f64);
-    let total = entropy_of(&probs);
-    Ok(Segmented { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric })
+    }
+
+    fn error(&self) -> f64 {
+        self.pixels.error()
+    }
+}
+
+/// A window of images. `[.., H, W]` → `[.., h, w]`
+fn cut(images: &Tensor, (top, left): (i64, i64), [rows, cols]: [i64; 2]) -> Tensor {
+    images.narrow(-2, top, rows).narrow(-1, left, cols)
 }
 
 /// How many windows [`segment`] takes of pictures of a height and width: each has noise of its own.
@@ -74,31 +138,6 @@ pub fn windows(size: [i64; 2], window: Option<[i64; 2]>) -> usize {
 fn places([height, width]: [i64; 2], [rows, cols]: [i64; 2]) -> Vec<(i64, i64)> {
     let lefts = starts(width, cols);
     starts(height, rows).into_iter().flat_map(|top| lefts.iter().map(move |&left| (top, left))).collect()
-}
-
-/// What is kept of the draws.
-struct Sums {
-    /// `[N, classes, H, W]`
-    probs: Tensor,
-    /// `[N, H, W]`
-    entropy: Tensor,
-    passes: i64,
-}
-
-impl Sums {
-    /// Adds the members of one draw. `[members·N, classes, H, W]`
-    fn add(&mut self, probs: &Tensor, images: i64) {
-        for own in probs.split(images, 0) {
-            self.probs += &own;
-            self.entropy += entropy_of(&own);
-            self.passes += 1;
-        }
-    }
-}
-
-/// `−Σ_c p log p`. `[N, classes, H, W]` → `[N, H, W]`
-fn entropy_of(probs: &Tensor) -> Tensor {
-    -(probs * probs.clamp_min(1e-38).log()).sum_dim_intlist(1, false, Kind::Float)
 }
 
 /// Where windows begin along an axis: steps of two thirds of the window, the last one at the end.

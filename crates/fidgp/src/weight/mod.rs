@@ -1,25 +1,33 @@
 //! One weight matrix: its prior, its posterior and its conditional, put together.
 //!
-//! [`InducingWeight::draw`] reads like the paper and draws one layer. [`draw_all`] draws all layers of a network with the
-//! same result in far fewer, larger operations.
+//! [`draw()`] draws all weights of a network, [`InducingWeight::draw`] one of them, with the same code.
 
-mod batch;
 mod config;
+mod draw;
+mod drawn;
 mod order;
+mod stack;
+mod whitened;
 
-pub(crate) use batch::draw_many;
-pub use batch::{draw_ahead, draw_all};
 pub use config::{InducingConfig, InducingSize};
+pub use draw::draw;
+pub(crate) use draw::draw_many;
+pub use drawn::{Drawn, MeanWeight};
 pub use order::Order;
+pub(crate) use stack::batching;
+pub use stack::{Stack, factors};
+pub use whitened::WhitenedDraws;
+
+use stack::{factors_batched, groups};
 
 use tch::Tensor;
 use tch::nn::{Init, Path};
 
 use crate::conditional::{self, Conditional, ConditionalKl, MatheronNoise, NoiseOn};
 use crate::distribution::Bounded;
-use crate::linalg::{Batching, Check, Jitter, check_finite};
+use crate::linalg::{self, Batching, Check, check_finite};
 use crate::posterior::{InducingNoise, Posterior, PosteriorOptions};
-use crate::prior::{self, Grams, KroneckerPrior, PriorFactors, Sizes, layer_name};
+use crate::prior::{Grams, KroneckerPrior, PriorFactors, Sizes, layer_name};
 use crate::{Key, Result};
 
 /// Both parts of a layer's KL.
@@ -60,82 +68,24 @@ impl ConditionalNoise {
             Self::Outputs => Self::Outputs,
         }
     }
-}
 
-/// What a draw gives the layer.
-#[derive(Debug)]
-pub enum Drawn {
-    /// The weight itself. `[d_out, d_in]`
-    Weight(Tensor),
-    /// The mean weight and the deviation of every weight around it, for noise on the outputs.
-    MeanAndScale {
-        /// `σ_p E[W|U]`.
-        mean: MeanWeight,
-        /// `σ_p λ`. Scalar.
-        scale: Tensor,
-    },
-}
-
-/// A mean weight, as a matrix or as the two factors it is the product of.
-#[derive(Debug)]
-pub enum MeanWeight {
-    /// `[d_out, d_in]`
-    Matrix(Tensor),
-    /// `σ_p A_rᵀ V` and `A_c`: applied one after the other they take `C(d_in + d_out)` multiplications for each output
-    /// position instead of `d_in·d_out`, and the weight is never formed.
-    Factors {
-        /// `[d_out, C]`
-        left: Tensor,
-        /// `[C, d_in]`
-        right: Tensor,
-    },
-}
-
-impl MeanWeight {
-    /// The matrix. `[d_out, d_in]`
-    pub fn matrix(&self) -> Tensor {
-        match self {
-            Self::Matrix(matrix) => matrix.shallow_clone(),
-            Self::Factors { left, right } => left.matmul(right),
-        }
-    }
-}
-
-impl Drawn {
-    /// The same tensors, not copies.
-    #[must_use]
-    pub fn share(&self) -> Self {
-        self.map(Tensor::shallow_clone)
-    }
-
-    /// Another tensor in place of each matrix; the scale stays.
-    pub(crate) fn map(&self, of: impl Fn(&Tensor) -> Tensor) -> Self {
-        match self {
-            Self::Weight(weight) => Self::Weight(of(weight)),
-            Self::MeanAndScale { mean, scale } => {
-                let mean = match mean {
-                    MeanWeight::Matrix(matrix) => MeanWeight::Matrix(of(matrix)),
-                    MeanWeight::Factors { left, right } => MeanWeight::Factors { left: of(left), right: of(right) },
-                };
-                Self::MeanAndScale { mean, scale: scale.shallow_clone() }
-            }
-        }
-    }
-
-    /// All its tensors.
-    pub(crate) fn tensors(&self) -> Vec<&Tensor> {
-        match self {
-            Self::Weight(weight) => vec![weight],
-            Self::MeanAndScale { mean: MeanWeight::Matrix(matrix), scale } => vec![matrix, scale],
-            Self::MeanAndScale { mean: MeanWeight::Factors { left, right }, scale } => vec![left, right, scale],
-        }
-    }
-
-    /// The weight, or its mean. `[d_out, d_in]`
-    pub fn matrix(&self) -> Tensor {
-        match self {
-            Self::Weight(weight) => weight.shallow_clone(),
-            Self::MeanAndScale { mean, .. } => mean.matrix(),
+    /// That of several weights, or of several draws; all are of one kind.
+    fn joined(parts: &[Self], batching: Batching) -> Self {
+        let join = |part: &dyn Fn(&Self) -> Option<&Tensor>| {
+            linalg::stack_matrices(&parts.iter().filter_map(part).collect::<Vec<_>>(), batching)
+        };
+        let matheron = |part: fn(&MatheronNoise) -> &Tensor| {
+            join(&|noise| if let Self::Matheron(noise) = noise { Some(part(noise)) } else { None })
+        };
+        match parts[0] {
+            Self::Matheron(_) => Self::Matheron(MatheronNoise {
+                weight: matheron(|noise| &noise.weight),
+                row: matheron(|noise| &noise.row),
+                col: matheron(|noise| &noise.col),
+                corner: matheron(|noise| &noise.corner),
+            }),
+            Self::Weights(_) => Self::Weights(join(&|noise| if let Self::Weights(e) = noise { Some(e) } else { None })),
+            Self::Outputs => Self::Outputs,
         }
     }
 }
@@ -245,6 +195,11 @@ impl InducingWeight {
         }
     }
 
+    /// Whether a draw is noise on the layer's outputs: then there is no weight of that draw.
+    pub fn draws_outputs(&self) -> bool {
+        self.config.conditional == Conditional::Reparam && self.config.noise == NoiseOn::Outputs
+    }
+
     /// In which order it meets its inputs.
     fn order(&self) -> Order {
         self.config.order(self.sizes())
@@ -255,31 +210,44 @@ impl InducingWeight {
         self.posterior.is_replayable()
     }
 
-    /// Draws the weight: V ~ q, then W given U (equation 8 of the paper), and what both pay.
+    /// Draws the weight: V ~ q, then W given U (equation 8 of the paper), and what both pay. A stack of one for [`draw()`].
     ///
     /// # Errors
     /// When Matheron noise meets factors without Gram factors.
     pub fn draw(&self, prior: &PriorFactors, noise: &WeightNoise) -> Result<(Drawn, Kl)> {
-        let inducing = self.posterior.draw(prior, &noise.inducing); // V, KL(q(U) ‖ p(U))     [R, C]
-        let lambda = self.conditional_scale.value();
-        let drawn = match &noise.conditional {
-            ConditionalNoise::Matheron(noise) => {
-                Drawn::Weight(conditional::matheron(prior, &inducing.whitened, &lambda, noise)? * self.prior_scale())
+        let stack = Stack::of_one(prior);
+        let mut one = draw(&[self], &[stack], std::slice::from_ref(noise), WhitenedDraws::none(1))?;
+        Ok(one.remove(0))
+    }
+
+    /// W given U, of this weight or of a stack of weights like it.
+    ///
+    /// # Shapes
+    /// whitened `[.., R, C]`, lambda `[..]` → `[.., d_out, d_in]`
+    fn given_inducing(
+        &self,
+        prior: &PriorFactors,
+        whitened: &Tensor,
+        lambda: &Tensor,
+        noise: &ConditionalNoise,
+    ) -> Result<Drawn> {
+        // σ_p W is linear in V and λ: scaling those instead of W leaves out a pass over the weights
+        let (v, scale) = (whitened * self.prior_scale(), lambda * self.prior_scale());
+        Ok(match noise {
+            ConditionalNoise::Matheron(noise) => Drawn::Weight(conditional::matheron(prior, &v, &scale, noise)?),
+            ConditionalNoise::Weights(noise) => Drawn::Weight(conditional::reparam(prior, &v, &scale, noise)),
+            ConditionalNoise::Outputs => Drawn::MeanAndScale { mean: self.mean_given(prior, &v), scale },
+        })
+    }
+
+    /// `E[W|U]`, in the order in which it meets its inputs.
+    fn mean_given(&self, prior: &PriorFactors, v: &Tensor) -> MeanWeight {
+        match self.order() {
+            Order::Factored => {
+                MeanWeight::Factors { left: conditional::left_factor(prior, v), right: prior.a_col.shallow_clone() }
             }
-            ConditionalNoise::Weights(noise) => {
-                Drawn::Weight(conditional::reparam(prior, &inducing.whitened, &lambda, noise) * self.prior_scale())
-            }
-            ConditionalNoise::Outputs => Drawn::MeanAndScale {
-                mean: if self.order() == Order::Factored {
-                    let left = conditional::left_factor(prior, &inducing.whitened) * self.prior_scale();
-                    MeanWeight::Factors { left, right: prior.a_col.shallow_clone() }
-                } else {
-                    MeanWeight::Matrix(conditional::mean(prior, &inducing.whitened) * self.prior_scale())
-                },
-                scale: &lambda * self.prior_scale(),
-            },
-        };
-        Ok((drawn, Kl { inducing: inducing.kl, conditional: self.kl_conditional(prior, &lambda) }))
+            Order::BuiltForNoise | Order::BuiltForCost => MeanWeight::Matrix(conditional::mean(prior, v)),
+        }
     }
 
     /// `σ_p E[W|U]` at the centre of q(U). `[d_out, d_in]`
@@ -317,56 +285,4 @@ impl InducingWeight {
     fn grams(&self) -> Grams {
         if self.config.conditional == Conditional::Matheron { Grams::Factored } else { Grams::Omitted }
     }
-}
-
-/// Weights that are drawn as one batch: of equal sizes and settings.
-#[derive(Debug)]
-pub struct Stack {
-    /// Their places among the weights.
-    pub members: Vec<usize>,
-    /// Their factors, with a leading axis over the members; apart there is one member and no such axis.
-    pub factors: PriorFactors,
-}
-
-/// How the layers of a network, and its draws, are computed.
-pub(crate) fn batching(weights: &[&InducingWeight]) -> Batching {
-    Batching::on_device_of(weights.first().map(|weight| &weight.prior.z_row))
-}
-
-/// Factors of all weights of a network: one factorisation for each size of matrix.
-///
-/// # Errors
-/// When a covariance cannot be factorised; the error names layer and matrix.
-pub fn factors(weights: &[&InducingWeight], check: Check) -> Result<Vec<Stack>> {
-    factors_batched(weights, check, batching(weights))
-}
-
-fn factors_batched(weights: &[&InducingWeight], check: Check, batching: Batching) -> Result<Vec<Stack>> {
-    let together = batching == Batching::Together;
-    let stacks = groups(weights, |a, b| together && a.sizes() == b.sizes() && a.config == b.config);
-    let settings = |members: &Vec<usize>| (weights[members[0]].config.jitter.to_bits(), weights[members[0]].grams());
-    let mut all: Vec<Option<PriorFactors>> = stacks.iter().map(|_| None).collect();
-    for alike in groups(&stacks, |a, b| settings(a) == settings(b)) {
-        let (jitter, grams) = settings(&stacks[alike[0]]);
-        let jitter = Jitter { relative: f64::from_bits(jitter), ..Jitter::FIDGP };
-        let priors: Vec<Vec<_>> =
-            alike.iter().map(|&stack| stacks[stack].iter().map(|&member| &weights[member].prior).collect()).collect();
-        for (stack, factors) in alike.into_iter().zip(prior::factors(&priors, batching, jitter, grams, check)?) {
-            all[stack] = Some(factors);
-        }
-    }
-    let factors = all.into_iter().flatten();
-    Ok(stacks.into_iter().zip(factors).map(|(members, factors)| Stack { members, factors }).collect())
-}
-
-/// Indices of items that are alike, in the order of their first members.
-fn groups<T>(items: &[T], alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        match groups.iter_mut().find(|group| alike(&items[group[0]], item)) {
-            Some(group) => group.push(index),
-            None => groups.push(vec![index]),
-        }
-    }
-    groups
 }

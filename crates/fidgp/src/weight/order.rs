@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use crate::Key;
     use crate::linalg::Check;
-    use crate::weight::{Drawn, InducingWeight, MeanWeight, draw_ahead, draw_all, factors};
+    use crate::weight::{Drawn, InducingWeight, MeanWeight, WhitenedDraws, draw, factors};
     use tch::Device;
     use tch::nn::VarStore;
 
@@ -60,8 +60,8 @@ mod tests {
             let noise = weight.noise(Key::new(2), false);
             let (alone, _) = weight.draw(&weight.factors(Check::Now).unwrap(), &noise).unwrap();
             let (weights, noise) = ([&weight], [noise]);
-            let ahead = draw_ahead(&weights, &noise, false).unwrap();
-            let together = draw_all(&weights, &factors(&weights, Check::Now).unwrap(), &noise, ahead).unwrap();
+            let ahead = WhitenedDraws::draw(&weights, &noise, false).unwrap();
+            let together = draw(&weights, &factors(&weights, Check::Now).unwrap(), &noise, ahead).unwrap();
             for drawn in [&alone, &together[0].0] {
                 let found = match drawn {
                     Drawn::Weight(_) => Order::BuiltForNoise,

@@ -1,7 +1,7 @@
 //! What the tests share: small weights, a small network, a dense oracle, and comparisons.
 
 use fidgp::conditional::{Conditional, NoiseOn};
-use fidgp::layer::{Factors, Linear, Network, Pass, Slot, SlotConfig};
+use fidgp::layer::{Factors, Linear, Network, Pass, SlotConfig};
 use fidgp::linalg::Check;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::prior::{KroneckerPrior, PriorFactors};
@@ -173,12 +173,10 @@ impl Net {
     }
 }
 
+fidgp::layers!(Net: first, second);
+
 impl Network for Net {
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
         self.second.forward(&self.first.forward(x, pass)?.tanh(), pass)
-    }
-
-    fn slots(&self) -> Vec<&Slot> {
-        vec![&self.first.slot, &self.second.slot]
     }
 }

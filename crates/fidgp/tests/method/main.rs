@@ -11,6 +11,7 @@ mod convolution;
 mod evidence;
 mod gradients;
 mod isotropic;
+mod networks;
 mod noise;
 mod objective;
 mod outputs;

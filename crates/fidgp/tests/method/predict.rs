@@ -4,7 +4,10 @@ use fidgp::Key;
 use fidgp::conditional::NoiseOn;
 use fidgp::layer::{Mode, Network, Pass, SlotConfig};
 use fidgp::objective::{Gaussian, NoiseConfig};
-use fidgp::predict::{Draws, Passes, Runner, classify, classify_to, regress};
+use fidgp::predict::{
+    Batch, ClassDraws, Draws, Effort, Gather, NumberDraws, Passes, PredictiveLaw, Runner, WeightDraws, classify,
+    classify_to, regress,
+};
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
 
@@ -181,8 +184,128 @@ fn as_many_draws_as_the_stated_error_needs() {
     assert!(few.draws < more.draws && more.draws < 400, "{few:?} {more:?}");
     assert!(few.error <= 0.05 && more.error <= 0.02, "{few:?} {more:?}");
     let exactly = classify(&Draws::new(&net, few.draws, Key::new(149)).unwrap(), &[x.shallow_clone()], None).unwrap();
-    assert!(gap(&loose.probs, &exactly.probs) < 1e-6 && gap(&loose.epistemic, &exactly.epistemic) < 1e-6);
+    assert_eq!((&loose.probs, &loose.epistemic), (&exactly.probs, &exactly.epistemic));
     let (_, all) = classify_to(&draws, &x, 1e-9).unwrap();
     assert!(all.draws == 400 && all.error > 1e-9, "{all:?}");
     assert!(classify_to(&draws, &x, 0.0).is_err() && classify_to(&draws, &x, f64::NAN).is_err());
+}
+
+/// A network of M members is M draws, whichever way they come; pixels are classes with two more axes.
+#[test]
+fn members_are_draws_and_pixels_are_inputs() {
+    let logits = normal(Key::new(153), &[6, 4, 3]) * 3.0; // six draws of four inputs
+    let classes = |members: i64| {
+        let mut classes = ClassDraws::new(members).with_error();
+        let parts = logits.reshape([6 / members, members * 4, 3]).unbind(0);
+        parts.iter().for_each(|draw| classes.add(draw).unwrap());
+        (classes.error(), classes.done().unwrap())
+    };
+    let (error, apart) = classes(1);
+    for members in [2, 3, 6] {
+        let (same, together) = classes(members);
+        assert!(same == error && together.probs == apart.probs && together.aleatoric == apart.aleatoric, "{members}");
+    }
+    let p = logits.softmax(-1, Kind::Double);
+    assert!((scalar(&(p.var_dim(0, true, false) / 6.0).sqrt().max()) - error).abs() < 1e-12);
+    let mut pixels = ClassDraws::new(1); // the four inputs as 2×2 pixels of one picture
+    for draw in p.unbind(0) {
+        pixels.add_probs(&draw.tr().reshape([1, 3, 2, 2])).unwrap();
+    }
+    let found = pixels.done().unwrap();
+    let close = |a: &Tensor, b: &Tensor| gap(&a.reshape([-1]), &b.reshape([-1])) < 1e-12;
+    assert!(close(&found.probs.get(0).permute([1, 2, 0]), &apart.probs) && close(&found.total, &apart.total));
+    assert!(close(&found.epistemic, &apart.epistemic));
+    assert!(ClassDraws::new(4).add(&logits.get(0).narrow(0, 0, 3)).unwrap_err().to_string().contains("each member"));
+    assert!(ClassDraws::new(1).done().is_err());
+}
+
+/// A probability that is 0 in f32 and in f64 adds nothing to an entropy.
+#[test]
+fn what_cannot_be_has_no_entropy() {
+    for kind in [Kind::Float, Kind::Double] {
+        let mut classes = ClassDraws::new(1);
+        classes.add_probs(&Tensor::from_slice(&[0.0, 1.0, 0.0, 0.5, 0.5, 0.0]).view([2, 3]).to_kind(kind)).unwrap();
+        let found = classes.done().unwrap();
+        assert_eq!(Vec::<f64>::try_from(found.total.to_kind(Kind::Double)).unwrap()[0], 0.0);
+        assert!((found.total.double_value(&[1]) - 2f64.ln()).abs() < 1e-7);
+    }
+}
+
+/// The error of a mean of numbers is their deviation over the root of their count.
+#[test]
+fn numbers_know_their_error() {
+    let store = store(Kind::Double);
+    let likelihood = Gaussian::init(&store.root(), NoiseConfig::Fixed { sd: 0.1 }).unwrap();
+    let mut numbers = NumberDraws::new(1, &likelihood);
+    let mut add = |value: f64| {
+        numbers.add(&Tensor::from_slice(&[value, 1.0]).view([2, 1])).unwrap();
+        numbers.error()
+    };
+    assert_eq!(add(1.0), f64::INFINITY);
+    assert!((add(3.0) - 1.0).abs() < 1e-12); // √(2/2)
+    assert_eq!(numbers.done().unwrap().means.size(), [2, 2]);
+}
+
+/// Draws that are kept, all, some or none of them, predict what draws that are made anew do, whatever was predicted before.
+#[test]
+fn kept_draws_are_the_draws() {
+    for config in [config(), reparam(NoiseOn::Outputs)] {
+        let (store, net) = net(3, &inducing(&config));
+        let likelihood = Gaussian::init(&store.root(), NoiseConfig::Predicted).unwrap();
+        let draws = || Draws::new(&net, 5, Key::new(154)).unwrap();
+        let [first, second] = batches();
+        let classified = classify(&draws(), &[first.shallow_clone(), second.shallow_clone()], None).unwrap();
+        let regressed = regress(&draws(), &likelihood, &[first.shallow_clone(), second.shallow_clone()]).unwrap();
+        let one = 8 * (4 * 4 + 3 * 5); // bytes of a draw in f64
+        for (memory, kept) in [(0, 0), (one, 1), (3 * one + 1, 3), (u64::MAX, 5)] {
+            let mut law = WeightDraws::new(draws(), memory);
+            for (number, start, inputs) in [(1, 4, &second), (0, 0, &first), (1, 4, &second)] {
+                let batch = Batch { inputs, number };
+                let (found, spent) = law.classify(&net, batch, Effort::default()).unwrap();
+                let rows = |all: &Tensor, axis| all.narrow(axis, start, inputs.size()[0]);
+                assert_eq!(
+                    (found.probs, found.epistemic),
+                    (rows(&classified.probs, 0), rows(&classified.epistemic, 0))
+                );
+                let (found, _) = law.regress(&net, &likelihood, batch, Effort::default()).unwrap();
+                assert_eq!((found.means, found.noise), (rows(&regressed.means, 1), rows(&regressed.noise, 1)));
+                assert_eq!(spent.draws, 5);
+            }
+            if config.noise == NoiseOn::Weights {
+                assert_eq!(law.kept(), kept);
+            }
+        }
+    }
+}
+
+/// Fewer draws, more draws and as many as a tolerance needs are those of a set of draws of that size.
+#[test]
+fn kept_draws_take_the_effort_that_is_asked() {
+    let (_store, net) = net(3, &inducing(&config()));
+    let x = Tensor::cat(&batches(), 0);
+    let draws = |count: u64| Draws::new(&net, count, Key::new(149)).unwrap();
+    let mut law = WeightDraws::new(draws(6), WeightDraws::MEMORY);
+    let mut ask = |draws, tolerance| {
+        let batch = Batch { inputs: &x, number: 0 };
+        law.classify(&net, batch, Effort { draws, tolerance }).map(|(found, spent)| (found.probs, spent))
+    };
+    for count in [1, 4, 6, 9] {
+        let expected = classify(&draws(count), &[x.shallow_clone()], None).unwrap().probs;
+        assert_eq!(ask(Some(count), None).unwrap().0, expected, "{count}");
+    }
+    let (expected, spent) = classify_to(&draws(400), &x, 0.05).unwrap();
+    assert_eq!(ask(Some(400), Some(0.05)).unwrap(), (expected.probs, spent));
+    assert!(spent.draws > 6 && spent.error <= 0.05, "{spent:?}");
+    assert!(ask(Some(0), None).is_err() && ask(None, Some(0.0)).is_err());
+}
+
+/// A law and its network move to another thread together.
+#[test]
+fn a_law_predicts_on_another_thread() {
+    let (_store, net) = net(3, &inducing(&config()));
+    let mut law = WeightDraws::new(Draws::new(&net, 3, Key::new(155)).unwrap(), WeightDraws::MEMORY);
+    let x = batches()[0].copy();
+    let mut probs = move || law.classify(&net, Batch { inputs: &x, number: 0 }, Effort::default()).unwrap().0.probs;
+    let here = probs();
+    assert_eq!(std::thread::spawn(probs).join().unwrap(), here);
 }

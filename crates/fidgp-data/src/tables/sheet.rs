@@ -1,0 +1,255 @@
+//! Tables that people bring along, by column.
+//!
+//! ```text
+//! .npy           [rows, columns]
+//! .safetensors   `features` [rows, columns] and `targets` [rows], which become the last column
+//! any other      text, a line for each row; semicolons, tabs, commas or blanks between the cells, names on top or not
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use csv::{ReaderBuilder, StringRecord, Trim};
+use fidgp_files::limits::COLUMNS;
+
+use super::table;
+use crate::{
+    Error, Result,
+    formats::{arrays, text},
+    listing,
+};
+
+/// What tables have in place of a number that is not there, in small letters.
+const MISSING: [&str; 6] = ["", "na", "n/a", "null", "none", "?"];
+/// Names of columns that an error tells one by one.
+const SHOWN: usize = 12;
+const ADVICE: &str = "every cell must be a finite number: drop the line, fill it in, or leave the column out";
+/// The column of a `.safetensors` file that is no feature.
+const TARGETS: &str = "targets";
+
+/// A table whose columns have names. Cells become numbers when their column is asked for, so others may hold anything.
+///
+/// ```
+/// let place = tempfile::tempdir()?;
+/// let file = place.path().join("houses.csv");
+/// std::fs::write(&file, "house,size,price\nA,90,200\nB,120,310\n")?;
+/// let sheet = fidgp_data::Sheet::open(&file)?;
+/// assert_eq!(sheet.names(), ["house", "size", "price"]);
+/// assert_eq!(sheet.numbers(&[2, 1])?, [200.0, 90.0, 310.0, 120.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    file: PathBuf,
+    names: Vec<String>,
+    headed: bool,
+    body: Body,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Text {
+        content: String,
+        separator: u8,
+    },
+    /// Row-major.
+    Numbers(Vec<f64>),
+}
+
+impl Sheet {
+    /// Reads a file and the names of its columns; where it has none they are called by their numbers, from 0. A first line
+    /// of words is a heading; one with a number, or with what stands for a missing one, is a row.
+    ///
+    /// # Errors
+    /// When the file cannot be read or holds no table.
+    pub fn open(file: &Path) -> Result<Self> {
+        match listing::extension(file).as_str() {
+            "npy" | "safetensors" => Self::of_arrays(file),
+            _ => Self::of_text(file),
+        }
+    }
+
+    fn of_text(file: &Path) -> Result<Self> {
+        let content = text::read(file)?;
+        let content = content.trim_start_matches('\u{feff}').trim_start_matches('#').to_owned(); // NumPy's headings have one
+        let first = content.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let body = Body::Text { separator: separator(first), content };
+        let mut sheet = Self { file: file.to_owned(), names: Vec::new(), headed: false, body };
+        let cells = match sheet.records().next() {
+            Some(first) => first.map_err(|error| sheet.unsound(&error))?.1,
+            None => return Err(sheet.holds_nothing()),
+        };
+        COLUMNS.check(cells.len() as u64).map_err(|exceeded| Error::beyond(file, &exceeded))?;
+        sheet.headed = !cells.iter().any(|cell| is_meant_as_number(cell));
+        sheet.names = if sheet.headed { cells } else { numbered(cells.len()) };
+        Ok(sheet)
+    }
+
+    fn of_arrays(file: &Path) -> Result<Self> {
+        let arrays = arrays::read(file)?;
+        let find = |name: &str| arrays.iter().find(|array| array.name == name);
+        let (names, cells) = match (&arrays[..], find("features"), find(TARGETS)) {
+            (_, Some(features), Some(targets)) => {
+                let table = table(&file.display().to_string(), features, targets)?;
+                let names = numbered(table.columns()).into_iter().chain([TARGETS.to_owned()]).collect();
+                let row = |row| table.row(row).iter().copied().chain([table.targets()[row]]);
+                (names, (0..table.rows()).flat_map(row).collect())
+            }
+            ([only], ..) | (_, Some(only), None) => {
+                let &[_, columns] = &only.shape[..] else {
+                    let problem = format!("`{}` has shape {:?}", only.name, only.shape);
+                    return Err(Error::file(file, problem, "give a table as [rows, columns]"));
+                };
+                (numbered(columns), only.values.to_f64())
+            }
+            _ => {
+                let advice = "give `features` [rows, columns] and `targets` [rows], or one array [rows, columns]";
+                return Err(Error::file(file, "holds no table", advice));
+            }
+        };
+        Ok(Self { file: file.to_owned(), names, headed: false, body: Body::Numbers(cells) })
+    }
+
+    /// The names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether the names are the file's own.
+    pub fn is_headed(&self) -> bool {
+        self.headed
+    }
+
+    /// The number of the column with this name.
+    ///
+    /// # Errors
+    /// When there is none, or there are two.
+    pub fn column(&self, name: &str) -> Result<usize> {
+        let mut found = self.names.iter().enumerate().filter(|(_, own)| *own == name).map(|(place, _)| place);
+        match (found.next(), found.next()) {
+            (Some(place), None) => Ok(place),
+            (Some(_), Some(_)) => {
+                let problem = format!("two columns are called `{name}`");
+                Err(Error::file(&self.file, problem, "give every column a name of its own"))
+            }
+            (None, _) => {
+                let known = self.names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = if self.names.len() > SHOWN { ", …" } else { "" };
+                let problem = format!("has no column `{name}`; its columns are {known}{more}");
+                Err(Error::file(
+                    &self.file,
+                    problem,
+                    "names are taken to the letter; without a heading columns count from 0",
+                ))
+            }
+        }
+    }
+
+    /// The numbers of some columns, row-major, in the order in which they are asked for.
+    ///
+    /// # Errors
+    /// Names the line, the column and the cell that is no finite number, or the line that has another number of cells.
+    ///
+    /// # Panics
+    /// As a slice does, where a column is not below the number of [names](Self::names).
+    pub fn numbers(&self, columns: &[usize]) -> Result<Vec<f64>> {
+        let numbers = match &self.body {
+            Body::Numbers(cells) => {
+                let rows = cells.chunks_exact(self.names.len().max(1));
+                rows.enumerate()
+                    .flat_map(|(row, cells)| columns.iter().map(move |&column| (row, column, cells[column])))
+                    .map(|(row, column, value)| self.finite(row, column, value))
+                    .collect::<Result<Vec<_>>>()?
+            }
+            Body::Text { .. } => self.parsed(columns)?,
+        };
+        if numbers.is_empty() { Err(self.holds_nothing()) } else { Ok(numbers) }
+    }
+
+    fn parsed(&self, columns: &[usize]) -> Result<Vec<f64>> {
+        let mut numbers = Vec::new();
+        for record in self.records().skip(usize::from(self.headed)) {
+            let (line, cells) = record.map_err(|error| self.unsound(&error))?;
+            if cells.len() != self.names.len() {
+                let problem = format!("{} cells, the first line has {}", cells.len(), self.names.len());
+                return Err(Error::line(&self.file, line, problem, "give every line the same number of columns"));
+            }
+            for &column in columns {
+                let (cell, name) = (&cells[column], &self.names[column]);
+                let bad =
+                    |what: String| Err(Error::line(&self.file, line, format!("{what} (column `{name}`)"), ADVICE));
+                match cell.parse::<f64>() {
+                    Ok(value) if value.is_finite() => numbers.push(value),
+                    Ok(_) => return bad(format!("`{cell}` is not finite")),
+                    Err(_) if MISSING.contains(&cell.to_lowercase().as_str()) => {
+                        return bad(format!("`{cell}` is no number: a value is missing"));
+                    }
+                    Err(_) => return bad(format!("`{cell}` is not a number")),
+                }
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn finite(&self, row: usize, column: usize, value: f64) -> Result<f64> {
+        if value.is_finite() {
+            return Ok(value);
+        }
+        let problem = format!("row {row} holds {value} (column `{}`)", self.names[column]);
+        Err(Error::file(&self.file, problem, ADVICE))
+    }
+
+    /// Lines with their numbers from 1, cut into cells; lines without any are skipped.
+    fn records(&self) -> impl Iterator<Item = csv::Result<(usize, Vec<String>)>> + '_ {
+        let (content, separator) = match &self.body {
+            Body::Text { content, separator } => (content.as_str(), *separator),
+            Body::Numbers(_) => ("", b','),
+        };
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .trim(Trim::All)
+            .delimiter(separator)
+            .from_reader(content.as_bytes());
+        let filled = move |cell: &&str| separator != b' ' || !cell.is_empty(); // several blanks are one
+        let most = usize::try_from(COLUMNS.most()).unwrap_or(usize::MAX).saturating_add(1);
+        let cells = move |record: StringRecord| {
+            let line = record.position().map_or(0, |place| place.line() as usize);
+            (line, record.iter().filter(filled).take(most).map(str::to_owned).collect::<Vec<_>>())
+        };
+        let is_empty = |(_, cells): &(usize, Vec<String>)| cells.iter().all(String::is_empty) && cells.len() < 2;
+        reader
+            .into_records()
+            .map(move |record| record.map(cells))
+            .filter(move |record| !record.as_ref().is_ok_and(is_empty))
+    }
+
+    fn unsound(&self, error: &csv::Error) -> Error {
+        Error::file(&self.file, error.to_string(), "the file should be plain text, cells between commas")
+    }
+
+    pub(crate) fn holds_nothing(&self) -> Error {
+        Error::file(&self.file, "holds no numbers", "give at least one line of them")
+    }
+}
+
+fn numbered(columns: usize) -> Vec<String> {
+    (0..columns).map(|column| column.to_string()).collect()
+}
+
+/// What stands between the cells of a line: the first of these that it has outside quotes, else blanks.
+fn separator(line: &str) -> u8 {
+    let mut quoted = false;
+    let bare: String = line
+        .chars()
+        .filter(|&c| {
+            quoted ^= c == '"';
+            !quoted
+        })
+        .collect();
+    [b';', b'\t', b','].into_iter().find(|&mark| bare.contains(char::from(mark))).unwrap_or(b' ')
+}
+
+fn is_meant_as_number(word: &str) -> bool {
+    let digits = word.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit());
+    digits || word.parse::<f64>().is_ok() || (!word.is_empty() && MISSING.contains(&word.to_lowercase().as_str()))
+}

@@ -1,0 +1,163 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fidgp_metrics::abstention::{RankedScore, RiskRule};
+use fidgp_metrics::conformal::{ClassSets, Intervals, SetsByClass};
+use fidgp_metrics::outlier::{AlarmRule, Reference};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DecisionError, Result};
+use crate::evidence::Score;
+use crate::kept::Kept;
+
+/// The file in a run or model folder.
+pub const CALIBRATION_FILE: &str = "calibration.json";
+
+const SCHEMA: &str = "fidgp-calibration/1";
+
+/// The rules of a model, what they rest on and what they were seen to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// `fidgp-calibration/1`.
+    pub schema: String,
+    /// Digest of the weights it belongs to.
+    pub weights_sha256: String,
+    /// What an input is scored with: weight draws.
+    pub draws: u64,
+    /// The examples.
+    pub examples: Examples,
+    /// What is said of a prediction.
+    pub rules: Rules,
+    /// Promised and seen on the part that was held back.
+    pub check: Vec<Kept>,
+    /// What could not be promised, in words.
+    pub notes: Vec<String>,
+    /// Columns of the examples that the rules were fitted to, for p-values and for `fidgp monitor`.
+    pub reference: BTreeMap<String, Vec<f64>>,
+}
+
+/// What the rules rest on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Examples {
+    /// Where they are from.
+    pub source: String,
+    /// How many the rules were fitted to.
+    pub fitted: usize,
+    /// How many were held back to check them.
+    pub held_back: usize,
+    /// Seed of the division.
+    pub seed: u64,
+}
+
+/// What is said of a prediction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rules {
+    /// Sets of classes, one for each level.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<ClassSets>,
+    /// The same with a promise for each class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets_by_class: Vec<SetsByClass>,
+    /// Intervals of numbers, one for each level.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Intervals>,
+    /// When to give no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abstention: Option<Abstention>,
+    /// When to call an input out of distribution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlier: Option<OutlierRule>,
+    /// Where the features of the examples lie.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<FeatureRange>,
+}
+
+/// When to give no answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Abstention {
+    /// The risk asked for.
+    pub risk: f64,
+    /// The probability that it is kept.
+    pub confidence: f64,
+    /// A number counts as wrong when it is off by more than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong_beyond: Option<f64>,
+    /// The uncertainty the threshold is on.
+    pub score: Score,
+    /// The threshold; `None` where no threshold keeps the risk: then there are no answers.
+    pub rule: Option<RiskRule>,
+    /// How well each uncertainty puts wrong predictions last.
+    pub ranked: Vec<RankedScore>,
+}
+
+/// When to call an input out of distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OutlierRule {
+    /// The uncertainty the threshold is on.
+    pub score: Score,
+    /// The threshold and its false alarms.
+    pub rule: AlarmRule,
+}
+
+/// Where a feature of the examples lies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FeatureRange {
+    /// Its name.
+    pub name: String,
+    /// Smallest value.
+    pub lo: f64,
+    /// Largest value.
+    pub hi: f64,
+}
+
+impl Calibration {
+    /// The schema that is written.
+    pub fn schema() -> String {
+        SCHEMA.to_owned()
+    }
+
+    /// Writes it into a folder, whole or not at all.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(CALIBRATION_FILE);
+        let text = serde_json::to_string_pretty(self).map_err(|error| DecisionError::file(&path, error))?;
+        fidgp_files::write::replace(&path, (text + "\n").as_bytes()).map_err(|error| DecisionError::file(&path, error))
+    }
+
+    /// Reads that of a folder, where there is one.
+    ///
+    /// # Errors
+    /// When it is broken, or belongs to other weights.
+    pub fn read(folder: &Path, weights_sha256: Option<&str>) -> Result<Option<Self>> {
+        let path = folder.join(CALIBRATION_FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = fidgp_files::text(&path).map_err(|error| DecisionError::file(&path, error))?;
+        let found: Self = serde_json::from_str(&text).map_err(|error| DecisionError::file(&path, error))?;
+        if found.schema != SCHEMA {
+            let why = format!("`schema` is `{}`, this program reads `{SCHEMA}`", found.schema);
+            return Err(DecisionError::file(&path, why));
+        }
+        if weights_sha256.is_some_and(|sha256| sha256 != found.weights_sha256) {
+            let why = "belongs to other weights than those in this folder; run `fidgp calibrate` again or remove it";
+            return Err(DecisionError::file(&path, why));
+        }
+        found.outlier_reference().map_err(|error| DecisionError::file(&path, error))?;
+        Ok(Some(found))
+    }
+
+    /// The scores that p-values are taken against.
+    ///
+    /// # Errors
+    /// When the rule has no column, or there is no number in it.
+    pub fn outlier_reference(&self) -> Result<Option<Reference>> {
+        let Some(outlier) = &self.rules.outlier else { return Ok(None) };
+        let name = outlier.score.name();
+        let scores = self.reference.get(name);
+        let scores = scores.ok_or_else(|| DecisionError::asked("`reference`", format!("has no column `{name}`")))?;
+        Ok(Some(Reference::new(scores)?))
+    }
+}

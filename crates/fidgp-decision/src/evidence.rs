@@ -1,0 +1,96 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a model says of an input that belongs to one of several classes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassEvidence {
+    /// Mean probability of each class over the draws.
+    pub probabilities: Vec<f64>,
+    /// Entropy of the mean, nats.
+    pub total: f64,
+    /// Mean entropy of the draws, nats.
+    pub aleatoric: f64,
+    /// Their difference, nats.
+    pub epistemic: f64,
+}
+
+/// What a model says of an input that has a number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NumberEvidence {
+    /// The features, as they came.
+    pub features: Vec<f64>,
+    /// The prediction.
+    pub mean: f64,
+    /// Deviation of a new observation.
+    pub sd: f64,
+    /// Deviation of the mean over draws.
+    pub epistemic_sd: f64,
+}
+
+impl ClassEvidence {
+    /// The most probable class.
+    pub fn class(&self) -> usize {
+        fidgp_metrics::argmax(&self.probabilities)
+    }
+
+    /// Its probability.
+    pub fn confidence(&self) -> f64 {
+        self.probabilities.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// An uncertainty that a threshold can be put on. High = unsure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Score {
+    /// One minus the probability of the most probable class.
+    Confidence,
+    /// Total uncertainty: entropy of the mean, or deviation of a new observation.
+    Total,
+    /// Epistemic uncertainty: what the weights leave open.
+    Epistemic,
+}
+
+impl Score {
+    /// Those of a classification, the usual one first.
+    pub const OF_CLASSES: [Self; 3] = [Self::Confidence, Self::Total, Self::Epistemic];
+    /// Those of a regression, the usual one first.
+    pub const OF_NUMBERS: [Self; 2] = [Self::Total, Self::Epistemic];
+
+    /// Its name in files and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Confidence => "confidence",
+            Self::Total => "total",
+            Self::Epistemic => "epistemic",
+        }
+    }
+
+    /// Its value for a class.
+    pub fn of_class(self, said: &ClassEvidence) -> f64 {
+        match self {
+            Self::Confidence => 1.0 - said.confidence(),
+            Self::Total => said.total,
+            Self::Epistemic => said.epistemic,
+        }
+    }
+
+    /// Its value for a number.
+    pub fn of_number(self, said: &NumberEvidence) -> f64 {
+        match self {
+            Self::Epistemic => said.epistemic_sd,
+            Self::Confidence | Self::Total => said.sd,
+        }
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Confidence => "1 − confidence",
+            Self::Total => "total uncertainty",
+            Self::Epistemic => "epistemic uncertainty",
+        })
+    }
+}

@@ -1,0 +1,352 @@
+use std::collections::BTreeMap;
+
+use fidgp_metrics::abstention::{best_score, bound_risk};
+use fidgp_metrics::conformal::{
+    Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, smallest_count,
+};
+use fidgp_metrics::outlier::Reference;
+use fidgp_metrics::{MetricError, Predictions};
+use rand::{Rng, SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+
+use crate::calibration::{Abstention, Calibration, Examples, FeatureRange, OutlierRule, Rules};
+use crate::decide::{Judge, Verdict, percent};
+use crate::error::{DecisionError, Result};
+use crate::evidence::{ClassEvidence, NumberEvidence, Score};
+use crate::kept::{Good, Kept};
+
+/// Fewest examples that rules are fitted to.
+pub const FEWEST: usize = 10;
+
+/// What is to be promised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Levels of sets and intervals.
+    pub levels: Vec<f64>,
+    /// The score of the sets.
+    pub sets: SetScore,
+    /// A promise for each class.
+    pub by_class: bool,
+    /// Wrong answers per answer.
+    pub risk: f64,
+    /// The probability that the risk is kept.
+    pub confidence: f64,
+    /// A number counts as wrong when it is off by more than this; without it there is no risk to keep.
+    pub wrong_beyond: Option<f64>,
+    /// In-distribution inputs that may be called out of distribution.
+    pub false_alarms: f64,
+    /// The uncertainty that tells inputs out of distribution.
+    pub ood_score: Score,
+    /// The share that is held back to check the rules.
+    pub held_back: f64,
+    /// Seed of the division.
+    pub seed: u64,
+}
+
+impl Asked {
+    /// Levels 90 and 95 %, LAC, errors ≤ 5 % with 95 % confidence, 5 % false alarms, a fifth held back.
+    pub fn usual(ood_score: Score) -> Self {
+        Self {
+            levels: vec![0.9, 0.95],
+            sets: SetScore::Lac,
+            by_class: false,
+            risk: 0.05,
+            confidence: 0.95,
+            wrong_beyond: None,
+            false_alarms: 0.05,
+            ood_score,
+            held_back: 0.2,
+            seed: 0,
+        }
+    }
+
+    /// What must hold before any data are read.
+    ///
+    /// # Errors
+    /// When a level or share is not between 0 and 1.
+    pub fn check(&self) -> Result<()> {
+        let shares = [
+            ("--risk", self.risk),
+            ("--confidence", self.confidence),
+            ("--false-alarms", self.false_alarms),
+            ("--held-back", self.held_back),
+        ];
+        let levels = self.levels.iter().map(|&level| ("--levels", level));
+        if let Some((option, value)) =
+            shares.into_iter().chain(levels).find(|(_, value)| !(*value > 0.0 && *value < 1.0))
+        {
+            return Err(DecisionError::asked(option, format!("{value} must lie between 0 and 1; write 95 % as 0.95")));
+        }
+        match self.wrong_beyond {
+            Some(bound) if !(bound > 0.0 && bound.is_finite()) => {
+                Err(DecisionError::asked("--wrong-beyond", format!("{bound} must be above 0")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where examples are from and what scored them.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// Where they are from, in words.
+    pub source: String,
+    /// Digest of the weights.
+    pub weights_sha256: String,
+    /// Weight draws.
+    pub draws: u64,
+}
+
+/// Rules for classes.
+///
+/// # Shapes
+/// `examples`, `labels [N]`, `names [C]`
+///
+/// # Errors
+/// When there are too few examples, or what is asked for makes no sense.
+pub fn classes(
+    examples: &[ClassEvidence],
+    labels: &[usize],
+    names: &[String],
+    asked: &Asked,
+    origin: Origin,
+) -> Result<Calibration> {
+    asked.check()?;
+    let (fitted, held) = divide(examples.len(), asked)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(asked.seed ^ 0x5e7);
+    let mut notes = Vec::new();
+    let part: Vec<_> = fitted.iter().map(|&i| (&examples[i], labels[i])).collect();
+    let probs: Vec<f64> = part.iter().flat_map(|(said, _)| said.probabilities.clone()).collect();
+    let truth: Vec<usize> = part.iter().map(|(_, label)| *label).collect();
+    let table = Predictions::new(&probs, names.len(), &truth)?;
+    let u: Vec<f64> = part.iter().map(|_| rng.random()).collect();
+    let mut rules = Rules::default();
+    for &level in &asked.levels {
+        short(fitted.len(), level, &mut notes)?;
+        if asked.by_class {
+            let sets = SetsByClass::calibrate(asked.sets, LastLabel::Keep, &table, &u, level);
+            rules.sets_by_class.push(sets.map_err(|error| small_class(&error, names))?);
+        } else {
+            rules.sets.push(ClassSets::calibrate(asked.sets, LastLabel::Keep, &table, &u, level)?);
+        }
+    }
+    let wrong: Vec<bool> = part.iter().map(|(said, label)| said.class() != *label).collect();
+    let scores = Score::OF_CLASSES.map(|score| (score, part.iter().map(|(said, _)| score.of_class(said)).collect()));
+    rules.abstention = Some(abstention(&scores, &wrong, asked, &mut notes)?);
+    rules.outlier = outlier(&scores, asked, &mut notes)?;
+    let mut reference = columns(&scores);
+    reference.insert("class".to_owned(), part.iter().map(|(said, _)| said.class() as f64).collect());
+    reference.insert("right".to_owned(), wrong.iter().map(|wrong| f64::from(u8::from(!wrong))).collect());
+    let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
+    let held: Vec<_> = held.iter().map(|&i| (&examples[i], labels[i])).collect();
+    let check = check_classes(&found, &held)?;
+    Ok(Calibration { check, ..found })
+}
+
+/// Rules for numbers.
+///
+/// # Shapes
+/// `examples`, `targets [N]`; `features` are the names of the columns
+///
+/// # Errors
+/// When there are too few examples, or what is asked for makes no sense.
+pub fn numbers(
+    examples: &[NumberEvidence],
+    targets: &[f64],
+    features: &[String],
+    asked: &Asked,
+    origin: Origin,
+) -> Result<Calibration> {
+    asked.check()?;
+    let (fitted, held) = divide(examples.len(), asked)?;
+    let mut notes = Vec::new();
+    let part: Vec<_> = fitted.iter().map(|&i| (&examples[i], targets[i])).collect();
+    let [mean, sd]: [Vec<f64>; 2] = [|said: &NumberEvidence| said.mean, |said: &NumberEvidence| said.sd]
+        .map(|of| part.iter().map(|(said, _)| of(said)).collect());
+    let truth: Vec<f64> = part.iter().map(|(_, target)| *target).collect();
+    let mut rules = Rules { ranges: ranges(examples, features), ..Rules::default() };
+    for &level in &asked.levels {
+        short(fitted.len(), level, &mut notes)?;
+        let forecast = Bounds { first: &mean, second: &sd };
+        rules.intervals.push(Intervals::calibrate(IntervalScore::Normalised, forecast, &truth, level)?);
+    }
+    let scores = Score::OF_NUMBERS.map(|score| (score, part.iter().map(|(said, _)| score.of_number(said)).collect()));
+    if let Some(bound) = asked.wrong_beyond {
+        let wrong: Vec<bool> = part.iter().map(|(said, target)| (said.mean - target).abs() > bound).collect();
+        rules.abstention = Some(abstention(&scores, &wrong, asked, &mut notes)?);
+    } else {
+        notes.push("no error rate: say with --wrong-beyond how far off a prediction may be".to_owned());
+    }
+    rules.outlier = outlier(&scores, asked, &mut notes)?;
+    let mut reference = columns(&scores);
+    reference.insert("mean".to_owned(), mean);
+    for (column, name) in features.iter().enumerate() {
+        reference.insert(format!("feature:{name}"), part.iter().map(|(said, _)| said.features[column]).collect());
+    }
+    let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
+    let held: Vec<_> = held.iter().map(|&i| (&examples[i], targets[i])).collect();
+    let check = check_numbers(&found, &held)?;
+    Ok(Calibration { check, ..found })
+}
+
+fn calibration(
+    rules: Rules,
+    reference: BTreeMap<String, Vec<f64>>,
+    notes: Vec<String>,
+    asked: &Asked,
+    origin: Origin,
+    [fitted, held_back]: [usize; 2],
+) -> Calibration {
+    let examples = Examples { source: origin.source, fitted, held_back, seed: asked.seed };
+    Calibration {
+        schema: Calibration::schema(),
+        weights_sha256: origin.weights_sha256,
+        draws: origin.draws,
+        examples,
+        rules,
+        check: Vec::new(),
+        notes,
+        reference,
+    }
+}
+
+/// Rows to fit to and rows to hold back.
+fn divide(n: usize, asked: &Asked) -> Result<(Vec<usize>, Vec<usize>)> {
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut ChaCha8Rng::seed_from_u64(asked.seed));
+    let held = (n as f64 * asked.held_back).round() as usize;
+    let fitted = rows.split_off(held.min(n));
+    if fitted.len() < FEWEST || rows.is_empty() {
+        let why = format!("are {n}: too few to fit rules to {FEWEST} or more and hold some back to check them");
+        return Err(DecisionError::asked("the examples", why));
+    }
+    Ok((fitted, rows))
+}
+
+/// Notes a level that so few examples cannot promise.
+fn short(n: usize, level: f64, notes: &mut Vec<String>) -> Result<()> {
+    let need = smallest_count(level)?;
+    if n < need {
+        notes.push(format!("level {level} needs {need} examples, there are {n}: nothing is ruled out at it"));
+    }
+    Ok(())
+}
+
+fn small_class(error: &MetricError, names: &[String]) -> DecisionError {
+    match error {
+        MetricError::SmallClass { class, got, need, level } => {
+            let name = names.get(*class).map_or_else(|| class.to_string(), fidgp_files::shown);
+            let why = format!(
+                "cannot be kept at level {level}: `{name}`, the smallest class, has {got} examples and needs {need}; give \
+                 more examples, ask for a lower level, or leave --by-class out"
+            );
+            DecisionError::asked("a promise for each class", why)
+        }
+        other => DecisionError::Metric(other.clone()),
+    }
+}
+
+/// An uncertainty and its values.
+type Scored = (Score, Vec<f64>);
+
+/// The threshold for the risk. Each of the scores has its part of δ, so that the best may be chosen after looking.
+fn abstention(scores: &[Scored], wrong: &[bool], asked: &Asked, notes: &mut Vec<String>) -> Result<Abstention> {
+    let loss: Vec<f64> = wrong.iter().map(|&wrong| f64::from(u8::from(wrong))).collect();
+    let named: Vec<_> = scores.iter().map(|(score, values)| (score.name(), values.as_slice())).collect();
+    let (best, ranked) = best_score(&named, &loss, asked.seed)?;
+    let (score, values) = &scores[best];
+    let delta = (1.0 - asked.confidence) / scores.len() as f64;
+    let rule = bound_risk(values, wrong, asked.risk, 1.0 - delta)?;
+    let (risk, sure) = (percent(asked.risk), percent(asked.confidence));
+    if rule.is_none() {
+        notes.push(format!(
+            "no threshold keeps errors at {risk} with {sure} confidence: every prediction is abstained from"
+        ));
+    }
+    let (risk, confidence, wrong_beyond) = (asked.risk, asked.confidence, asked.wrong_beyond);
+    Ok(Abstention { risk, confidence, wrong_beyond, score: *score, rule, ranked })
+}
+
+fn outlier(scores: &[Scored], asked: &Asked, notes: &mut Vec<String>) -> Result<Option<OutlierRule>> {
+    let known = || scores.iter().map(|(score, _)| score.name()).collect::<Vec<_>>().join(" and ");
+    let values = scores.iter().find(|(score, _)| *score == asked.ood_score);
+    let (score, values) =
+        values.ok_or_else(|| DecisionError::asked("--ood-score", format!("must be one of {}", known())))?;
+    match Reference::new(values)?.rule(asked.false_alarms) {
+        Ok(rule) => Ok(Some(OutlierRule { score: *score, rule })),
+        Err(MetricError::TooFewForLevel { got, need, .. }) => {
+            let rate = percent(asked.false_alarms);
+            notes.push(format!(
+                "{rate} false alarms need {need} examples, there are {got}: nothing is called out of distribution"
+            ));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn columns(scores: &[Scored]) -> BTreeMap<String, Vec<f64>> {
+    scores.iter().map(|(score, values)| (score.name().to_owned(), values.clone())).collect()
+}
+
+fn ranges(examples: &[NumberEvidence], names: &[String]) -> Vec<FeatureRange> {
+    let of = |(column, name): (usize, &String)| {
+        let values = || examples.iter().map(|said| said.features[column]);
+        let (lo, hi) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+        FeatureRange { name: name.clone(), lo, hi }
+    };
+    names.iter().enumerate().map(of).collect()
+}
+
+/// What the rules do to the examples that were held back.
+fn check_classes(found: &Calibration, held: &[(&ClassEvidence, usize)]) -> Result<Vec<Kept>> {
+    let judge = Judge::new(found)?;
+    let decisions: Vec<_> = held.iter().map(|(said, _)| judge.class(said)).collect();
+    let mut kept = Vec::new();
+    for (i, level) in judge.levels().into_iter().enumerate() {
+        let sets = || decisions.iter().map(|decision| &decision.sets[i].classes);
+        let hits = sets().zip(held).filter(|(set, (_, label))| set.contains(label)).count();
+        let promise = format!("the set holds the class at level {}", percent(level));
+        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?;
+        kept.push(coverage.of_size(sets().map(|set| set.len() as f64)));
+    }
+    let wrong: Vec<bool> = held.iter().map(|(said, label)| said.class() != *label).collect();
+    kept.extend(check_shares(found, &decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>(), &wrong)?);
+    Ok(kept)
+}
+
+fn check_numbers(found: &Calibration, held: &[(&NumberEvidence, f64)]) -> Result<Vec<Kept>> {
+    let judge =
+        Judge::new(&Calibration { rules: Rules { ranges: Vec::new(), ..found.rules.clone() }, ..found.clone() })?;
+    let decisions: Vec<_> = held.iter().map(|(said, _)| judge.number(said)).collect();
+    let mut kept = Vec::new();
+    for (i, level) in judge.levels().into_iter().enumerate() {
+        let intervals = || decisions.iter().map(|decision| decision.intervals[i]);
+        let hits = intervals().zip(held).filter(|(interval, (_, y))| interval.contains(*y)).count();
+        let promise = format!("the interval holds the number at level {}", percent(level));
+        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?;
+        kept.push(coverage.of_size(intervals().map(|interval| interval.hi - interval.lo)));
+    }
+    let bound = found.rules.abstention.as_ref().and_then(|abstention| abstention.wrong_beyond).unwrap_or(f64::INFINITY);
+    let wrong: Vec<bool> = held.iter().map(|(said, y)| (said.mean - y).abs() > bound).collect();
+    kept.extend(check_shares(found, &decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>(), &wrong)?);
+    Ok(kept)
+}
+
+/// Errors among the answers, and false alarms.
+fn check_shares(found: &Calibration, verdicts: &[Verdict], wrong: &[bool]) -> Result<Vec<Kept>> {
+    let mut kept = Vec::new();
+    let accepted = || verdicts.iter().zip(wrong).filter(|(verdict, _)| **verdict == Verdict::Accept);
+    if let Some(abstention) = &found.rules.abstention {
+        let (answered, errors) = (accepted().count(), accepted().filter(|(_, wrong)| **wrong).count());
+        let share = percent(answered as f64 / verdicts.len() as f64);
+        let promise = format!("answers that are wrong, of the {share} that are answered");
+        kept.push(Kept::new(promise, abstention.risk, Good::Below, errors, answered)?);
+    }
+    if let Some(outlier) = &found.rules.outlier {
+        let alarms = verdicts.iter().filter(|verdict| **verdict == Verdict::OutOfDistribution).count();
+        let promise = "false alarms of `out-of-distribution`".to_owned();
+        kept.push(Kept::new(promise, outlier.rule.alarms, Good::Below, alarms, verdicts.len())?);
+    }
+    Ok(kept)
+}

@@ -1,0 +1,252 @@
+use fidgp_metrics::Interval;
+use fidgp_metrics::drift::{AccuracyEstimate, Exchangeability, Proportion, estimate_accuracy};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::calibration::Calibration;
+use crate::error::{DecisionError, Result};
+
+/// Points of a time line.
+const POINTS: usize = 200;
+
+/// One series, from the first line of the logs to the last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What it is: `total`, `class`, `feature:area` …
+    pub name: String,
+    /// Lines that had it.
+    pub seen: usize,
+    /// Mean of the calibration examples.
+    pub mean_before: f64,
+    /// Mean of the lines.
+    pub mean_now: f64,
+    /// The largest e-value, as a logarithm to base 10.
+    pub log10_e: f64,
+    /// The line at which it passed the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm_at: Option<usize>,
+    /// Line and e-value (logarithm to base 10), for a figure.
+    pub line: Vec<(usize, f64)>,
+}
+
+/// Coverage of the sets, or accuracy, as labels arrive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Watched {
+    /// What is counted, in words.
+    pub what: String,
+    /// The share promised, where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised: Option<f64>,
+    /// Labelled lines.
+    pub seen: u64,
+    /// The share among them.
+    pub share: f64,
+    /// Right at every moment at once, 95 %.
+    pub interval: Interval,
+    /// Whether the share promised is refuted.
+    pub broken: bool,
+}
+
+/// What the logs say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Monitor {
+    /// Lines read.
+    pub lines: usize,
+    /// Probability of a false alarm that was allowed, over all series and for as long as one looks.
+    pub alpha: f64,
+    /// The series.
+    pub series: Vec<Series>,
+    /// Accuracy estimated from confidences alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<AccuracyEstimate>,
+    /// Accuracy of the calibration examples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy_before: Option<f64>,
+    /// With labels: coverage at each level, accuracy.
+    pub watched: Vec<Watched>,
+    /// Lines by verdict: accept, abstain, out-of-distribution.
+    pub verdicts: [usize; 3],
+}
+
+impl Monitor {
+    /// Whether anything has drifted or a promise is broken.
+    pub fn alarm(&self) -> bool {
+        self.series.iter().any(|series| series.alarm_at.is_some()) || self.watched.iter().any(|watched| watched.broken)
+    }
+}
+
+/// A series that is being tested.
+struct Tested {
+    name: String,
+    test: Exchangeability,
+    rng: ChaCha8Rng,
+    before: f64,
+    sum: f64,
+    seen: usize,
+    alarm_at: Option<usize>,
+    line: Vec<(usize, f64)>,
+}
+
+/// Reads prediction logs, a JSON object for each line as `fidgp predict --jsonl` writes them; a field `label` may have been
+/// added when the truth was known.
+///
+/// # Errors
+/// When a line is no such object; it is named.
+pub fn monitor<'a>(
+    calibration: &Calibration,
+    lines: impl IntoIterator<Item = (String, &'a str)>,
+    alpha: f64,
+) -> Result<Monitor> {
+    let mut tested = series(calibration)?;
+    let limit = (tested.len() as f64 / alpha).ln();
+    let levels: Vec<f64> = levels(calibration);
+    let (mut coverage, mut right) = (vec![Proportion::default(); levels.len()], Proportion::default());
+    let (mut confidences, mut count, mut verdicts) = (Vec::new(), 0, [0; 3]);
+    for (place, line) in lines {
+        let said: Value = serde_json::from_str(line)
+            .map_err(|error| DecisionError::asked(place.clone(), format!("is no JSON: {error}")))?;
+        count += 1;
+        let mut any = false;
+        for one in &mut tested {
+            let Some(value) = value(&said, &one.name) else { continue };
+            any = true;
+            one.add(value, count, limit);
+        }
+        if !any {
+            return Err(DecisionError::asked(place, "has none of the fields that `fidgp predict --jsonl` writes"));
+        }
+        confidences.extend(said["probability"].as_f64());
+        match said["decision"].as_str() {
+            Some("accept") => verdicts[0] += 1,
+            Some("abstain") => verdicts[1] += 1,
+            Some("out-of-distribution") => verdicts[2] += 1,
+            _ => {}
+        }
+        let label = &said["label"];
+        if label.is_null() {
+            continue;
+        }
+        if said["class"].is_string() {
+            right.add(same(label, &said["class"], &said["index"]));
+        }
+        for (place, coverage) in coverage.iter_mut().enumerate() {
+            if let Some(hit) = covered(&said, place, label) {
+                coverage.add(hit);
+            }
+        }
+    }
+    if count == 0 {
+        return Err(DecisionError::asked("the logs", "have no lines"));
+    }
+    let mut watched = Vec::new();
+    for (level, share) in levels.iter().zip(coverage) {
+        watched.extend(watch(format!("sets or intervals that hold the truth at level {level}"), Some(*level), share)?);
+    }
+    watched.extend(watch("predictions that are right".to_owned(), None, right)?);
+    let (accuracy, accuracy_before) = accuracy(calibration, &confidences)?;
+    let series = tested.into_iter().map(Tested::finish).collect();
+    Ok(Monitor { lines: count, alpha, series, accuracy, accuracy_before, watched, verdicts })
+}
+
+fn levels(calibration: &Calibration) -> Vec<f64> {
+    let rules = &calibration.rules;
+    let sets = rules.sets.iter().map(|sets| sets.level).chain(rules.sets_by_class.iter().map(|sets| sets.level));
+    sets.chain(rules.intervals.iter().map(|intervals| intervals.level)).collect()
+}
+
+fn series(calibration: &Calibration) -> Result<Vec<Tested>> {
+    let columns = calibration.reference.iter().filter(|(name, values)| *name != "right" && !values.is_empty());
+    columns
+        .enumerate()
+        .map(|(number, (name, values))| {
+            Ok(Tested {
+                name: name.clone(),
+                test: Exchangeability::new(values)?,
+                rng: ChaCha8Rng::seed_from_u64(number as u64),
+                before: values.iter().sum::<f64>() / values.len() as f64,
+                sum: 0.0,
+                seen: 0,
+                alarm_at: None,
+                line: Vec::new(),
+            })
+        })
+        .collect()
+}
+
+impl Tested {
+    fn add(&mut self, value: f64, line: usize, limit: f64) {
+        self.test.add(value, self.rng.random());
+        self.seen += 1;
+        self.sum += value;
+        if self.alarm_at.is_none() && self.test.log_largest() >= limit {
+            self.alarm_at = Some(line);
+        }
+        self.line.push((line, self.test.log_e_value() / std::f64::consts::LN_10));
+    }
+
+    fn finish(self) -> Series {
+        let every = self.line.len().div_ceil(POINTS).max(1);
+        let last = self.line.len().saturating_sub(1);
+        let kept = self.line.iter().enumerate().filter(|(i, _)| i % every == 0 || *i == last);
+        Series {
+            name: self.name,
+            seen: self.seen,
+            mean_before: self.before,
+            mean_now: if self.seen > 0 { self.sum / self.seen as f64 } else { 0.0 },
+            log10_e: self.test.log_largest() / std::f64::consts::LN_10,
+            alarm_at: self.alarm_at,
+            line: kept.map(|(_, point)| *point).collect(),
+        }
+    }
+}
+
+/// What a line says of a series.
+fn value(said: &Value, name: &str) -> Option<f64> {
+    match name {
+        "confidence" => said["probability"].as_f64().map(|p| 1.0 - p),
+        "class" => said["index"].as_f64(),
+        "total" => said["total"].as_f64().or_else(|| said["sd"].as_f64()),
+        "epistemic" => said["epistemic"].as_f64().or_else(|| said["epistemic_sd"].as_f64()),
+        "mean" => said["mean"].as_f64(),
+        other => said["features"][other.strip_prefix("feature:")?].as_f64(),
+    }
+}
+
+/// Whether a label, a class by name or number, is the predicted one.
+fn same(label: &Value, class: &Value, index: &Value) -> bool {
+    label == class || label == index
+}
+
+/// Whether the set or interval at a level holds the label.
+fn covered(said: &Value, place: usize, label: &Value) -> Option<bool> {
+    if let Some(set) = said["sets"].get(place) {
+        let (names, numbers) = (set["classes"].as_array()?, set["indices"].as_array()?);
+        return Some(names.contains(label) || numbers.contains(label));
+    }
+    let interval = said["intervals"].get(place)?;
+    let (y, lo, hi) = (label.as_f64()?, interval["lo"].as_f64(), interval["hi"].as_f64());
+    Some(lo.is_none_or(|lo| lo <= y) && hi.is_none_or(|hi| y <= hi))
+}
+
+fn watch(what: String, promised: Option<f64>, share: Proportion) -> Result<Option<Watched>> {
+    let Some(found) = share.share() else { return Ok(None) };
+    let interval = share.interval(0.95)?;
+    let broken = promised.is_some_and(|promised| interval.hi < promised);
+    Ok(Some(Watched { what, promised, seen: share.hits + share.misses, share: found, interval, broken }))
+}
+
+fn accuracy(calibration: &Calibration, confidences: &[f64]) -> Result<(Option<AccuracyEstimate>, Option<f64>)> {
+    let (Some(unsure), Some(right)) = (calibration.reference.get("confidence"), calibration.reference.get("right"))
+    else {
+        return Ok((None, None));
+    };
+    if confidences.is_empty() {
+        return Ok((None, None));
+    }
+    let before: Vec<f64> = unsure.iter().map(|unsure| 1.0 - unsure).collect();
+    let flags: Vec<bool> = right.iter().map(|right| *right > 0.5).collect();
+    let share = right.iter().sum::<f64>() / right.len().max(1) as f64;
+    Ok((Some(estimate_accuracy(&before, &flags, confidences, 0.95, 0)?), Some(share)))
+}

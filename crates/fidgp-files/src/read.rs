@@ -1,0 +1,40 @@
+//! Whole files, up to a limit.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::limits::{FILE_BYTES, Limit, TEXT_BYTES};
+
+/// The whole file.
+///
+/// # Errors
+/// When it cannot be read, or has more than [`FILE_BYTES`]; also one without an end, such as `/dev/zero`.
+pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    up_to(path, &FILE_BYTES)
+}
+
+/// The whole of a config, a record or another small file of text.
+///
+/// # Errors
+/// When it cannot be read, is no UTF-8, or has more than [`TEXT_BYTES`].
+pub fn text(path: &Path) -> io::Result<String> {
+    let bytes = up_to(path, &TEXT_BYTES)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        io::Error::new(io::ErrorKind::InvalidData, format!("is not UTF-8 text at byte {valid}"))
+    })
+}
+
+fn up_to(path: &Path, limit: &'static Limit) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let beyond = |wanted| limit.check(wanted).map_err(|error| io::Error::new(io::ErrorKind::FileTooLarge, error));
+    beyond(length)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length as usize).map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
+    let most = limit.most();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?; // a pipe or a device does not say how long it is
+    beyond(bytes.len() as u64)?;
+    Ok(bytes)
+}

@@ -1,0 +1,171 @@
+//! What predicts once the training is over: `[posterior]`.
+
+use fidgp::linearised::{FitConfig, NoiseLevel, OwnConditional, PriorPrecision, StructureKind};
+use serde::{Deserialize, Serialize};
+
+use super::RunConfig;
+use crate::error::{LabError, Result};
+
+/// The `[posterior]` section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum PosteriorConfig {
+    /// Weights drawn from q, as they were trained: the paper's.
+    Flow {},
+    /// A Gaussian over the inducing matrices around the centre of q, fitted to the training data after the training.
+    Linearised(LinearisedConfig),
+}
+
+impl PosteriorConfig {
+    /// Whether it is the linearised one.
+    pub fn is_linearised(&self) -> bool {
+        matches!(self, Self::Linearised(_))
+    }
+}
+
+/// How the linearised posterior is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinearisedConfig {
+    /// The structure of its covariance.
+    pub structure: StructureConfig,
+    /// Directions that are kept, for `"low-rank"`.
+    pub rank: i64,
+    /// The precision of the prior.
+    pub prior_precision: PrecisionConfig,
+    /// The level of a regression's noise.
+    pub noise: NoiseLevelConfig,
+    /// What W given U adds.
+    pub conditional: ConditionalConfig,
+    /// The layers it is over, by name; all inducing ones where none is named.
+    pub layers: Vec<String>,
+}
+
+impl Default for LinearisedConfig {
+    fn default() -> Self {
+        Self {
+            structure: StructureConfig::Auto,
+            rank: 256,
+            prior_precision: PrecisionConfig::Number(1.0),
+            noise: NoiseLevelConfig::Trained,
+            conditional: ConditionalConfig::Dropped,
+            layers: Vec::new(),
+        }
+    }
+}
+
+/// The structures there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StructureConfig {
+    /// Dense where it fits into memory, else Kronecker.
+    Auto,
+    /// Exact.
+    Dense,
+    /// A Kronecker product for each layer.
+    Kronecker,
+    /// The leading directions of the training data.
+    LowRank,
+}
+
+/// A precision, or `"evidence"`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "must be a number greater than 0, or \"evidence\"")]
+pub enum PrecisionConfig {
+    /// So much; 1 is the whitened prior.
+    Number(f64),
+    /// Where the evidence is highest.
+    Word(Evidence),
+}
+
+/// The word for a number that is chosen where the evidence is highest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// The word.
+    Evidence,
+}
+
+/// Where the level of the noise comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseLevelConfig {
+    /// The training.
+    Trained,
+    /// The evidence.
+    Evidence,
+}
+
+/// What W given U adds to the variance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConditionalConfig {
+    /// Nothing.
+    Dropped,
+    /// What was trained.
+    Kept,
+}
+
+impl LinearisedConfig {
+    /// The settings of the fit.
+    pub fn fit(&self) -> FitConfig {
+        FitConfig {
+            structure: match self.structure {
+                StructureConfig::Auto => StructureKind::Auto,
+                StructureConfig::Dense => StructureKind::Dense,
+                StructureConfig::Kronecker => StructureKind::Kronecker,
+                StructureConfig::LowRank => StructureKind::LowRank { rank: self.rank },
+            },
+            prior: match self.prior_precision {
+                PrecisionConfig::Number(number) => PriorPrecision::Given(number),
+                PrecisionConfig::Word(Evidence::Evidence) => PriorPrecision::Evidence,
+            },
+            noise: match self.noise {
+                NoiseLevelConfig::Trained => NoiseLevel::Trained,
+                NoiseLevelConfig::Evidence => NoiseLevel::Evidence,
+            },
+        }
+    }
+
+    /// What the conditional adds.
+    pub fn conditional(&self) -> OwnConditional {
+        match self.conditional {
+            ConditionalConfig::Dropped => OwnConditional::Dropped,
+            ConditionalConfig::Kept => OwnConditional::Kept,
+        }
+    }
+}
+
+impl RunConfig {
+    /// The linearised posterior that predicts, where one does.
+    pub fn linearised(&self) -> Option<&LinearisedConfig> {
+        match &self.posterior {
+            Some(PosteriorConfig::Linearised(linearised)) => Some(linearised),
+            Some(PosteriorConfig::Flow {}) | None => None,
+        }
+    }
+
+    /// Inducing layers to be linearised in, numbers that can be.
+    pub(super) fn check_posterior(&self) -> Result<()> {
+        let Some(posterior) = &self.posterior else { return Ok(()) };
+        if !self.method.is_inducing() {
+            let why = format!("is for methods with inducing layers (fidgp, ffgu), not for \"{}\"", self.method.name());
+            return Err(LabError::config("posterior", why));
+        }
+        let PosteriorConfig::Linearised(linearised) = posterior else { return Ok(()) };
+        if self.data.has_images() {
+            let why = "= \"linearised\" predicts numbers (tables) so far; use \"flow\" for images";
+            return Err(LabError::config("posterior.kind", why));
+        }
+        if linearised.rank < 1 {
+            return Err(LabError::config("posterior.rank", format!("{} must be at least 1", linearised.rank)));
+        }
+        match linearised.prior_precision {
+            PrecisionConfig::Number(number) if !(number > 0.0 && number.is_finite()) => {
+                let why = format!("{number} must be greater than 0; 1 is the prior of the training");
+                Err(LabError::config("posterior.prior_precision", why))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A network fitted to a task: the same steps whatever the task.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use super::linearise::fit_linearised;
+use super::members::{Place, Training};
+use super::posthoc::{fit_posthoc, prepare};
+use super::task::{HeldOut, Measure, SplitRole, Task, Want};
+use super::{norms, start};
+use crate::error::Result;
+use crate::model::{Model, Signature};
+use crate::run_folder::norms::keep;
+use crate::source::Source;
+use crate::train::{Outcome, Watch};
+
+/// A task's training and validation examples, as a model sees them that is ready to be trained.
+pub struct Fitting<'a> {
+    task: &'a dyn Task,
+    signature: &'a Signature,
+    train: Box<dyn Source + 'a>,
+    validation: Option<Measure<'a>>,
+}
+
+impl<'a> Fitting<'a> {
+    /// Makes a model ready, unless its training is gone on with: weights to start from, heads that look at the data first.
+    ///
+    /// # Errors
+    /// When the examples do not fit the model, or the weights do not.
+    pub fn new(task: &'a dyn Task, signature: &'a Signature, model: &Model, resume: bool) -> Result<Self> {
+        let train = task.examples(model, SplitRole::Training)?;
+        if !resume {
+            start::run(task.config(), model, signature, train.as_ref())?;
+            prepare(task.config(), model, train.as_ref())?;
+        }
+        Ok(Self { task, signature, train, validation: task.measure(HeldOut::Validation, model)? })
+    }
+
+    /// How many observations the likelihood counts.
+    pub fn observations(&self) -> usize {
+        self.train.observations()
+    }
+
+    /// Trains the model, then fits what is fitted when a training is over. None where only a member of an ensemble was
+    /// trained.
+    ///
+    /// # Errors
+    /// When training or disk fail, or the user stops it.
+    pub fn run(
+        &self,
+        model: &mut Model,
+        place: &Place,
+        (stop, resume_command): (&AtomicBool, &str),
+        watch: &mut dyn Watch,
+    ) -> Result<Option<Outcome>> {
+        let config = self.task.config();
+        let validate = |model: &Model| self.validate(model);
+        let training = Training {
+            config,
+            model,
+            signature: self.signature,
+            source: self.train.as_ref(),
+            validate: self.validation.is_some().then_some(&validate),
+            stop,
+            resume_command,
+        };
+        let Some(outcome) = training.run(place, watch)? else { return Ok(None) };
+        let (fitting, run) = (Instant::now(), place.folder.as_deref());
+        fit_posthoc(config, model, self.train.as_ref(), run)?;
+        norms::estimate(config, model, self.train.as_ref())?;
+        run.map_or(Ok(()), |run| keep(config, model, run))?;
+        fit_linearised(config, model, self.train.as_ref(), run)?;
+        Ok(Some(outcome.and(fitting.elapsed())))
+    }
+
+    /// What epochs are chosen by.
+    fn validate(&self, model: &Model) -> Result<f64> {
+        let Some(measure) = &self.validation else { return Ok(f64::INFINITY) };
+        let measured = measure(model, self.task.config().predict.validation_draws, Want::Metrics)?;
+        Ok(measured.metrics.get(self.task.chosen_by()).copied().flatten().unwrap_or(f64::INFINITY))
+    }
+}

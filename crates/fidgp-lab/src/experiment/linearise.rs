@@ -1,0 +1,122 @@
+//! The linearised posterior, fitted once when the training is over.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use fidgp::linearised::{LinearisedPosterior, Observed, fit};
+use tch::{Device, Kind, Tensor};
+
+use super::task::curve;
+use crate::config::{DataConfig, LinearisedConfig, RunConfig};
+use crate::error::{LabError, Result};
+use crate::files::CONFIG_FILE;
+use crate::model::{Likelihood, Model};
+use crate::predict::Trained;
+use crate::run_folder::posterior::{self, PosteriorRecord};
+use crate::run_folder::{TrainedOn, same_examples};
+use crate::source::{Source, TableSource};
+
+/// Fits the posterior that a config asks for to all training data, unchanged, and keeps it in the run's folder. Does nothing
+/// for other configs.
+///
+/// # Errors
+/// When an example cannot be read, the structure does not fit into memory, or a matrix cannot be decomposed.
+pub fn fit_linearised(config: &RunConfig, model: &mut Model, source: &dyn Source, run: Option<&Path>) -> Result<()> {
+    let Some(linearised) = config.linearised() else { return Ok(()) };
+    model.posterior = Some(linearise(config, linearised, model, source)?);
+    run.map_or(Ok(()), |run| posterior::keep(config, model, run))
+}
+
+/// Fits the posterior that a config asks for to what is trained already, and keeps it in the folder of the run or model; a
+/// config with `posterior.kind = "flow"` removes what is there.
+///
+/// # Errors
+/// When the training data cannot be read or are others than the run's, or as [`fit_linearised`].
+pub fn fit_posterior(
+    predictor: &mut Trained,
+    config: &RunConfig,
+    folder: &Path,
+    (data, device): (&Path, Device),
+) -> Result<Option<PosteriorRecord>> {
+    config.check()?;
+    let source = training_rows(predictor, folder, (data, device))?;
+    predictor.model.posterior = match config.linearised() {
+        Some(linearised) => Some(linearise(config, linearised, &predictor.model, &source)?),
+        None => None,
+    };
+    if folder.join(CONFIG_FILE).exists() {
+        posterior::keep(config, &predictor.model, folder)?;
+    } else {
+        posterior::write(folder, &predictor.model, 0)?;
+    }
+    posterior::record(folder)
+}
+
+/// The rows that a network was trained on, as it takes them.
+fn training_rows(predictor: &Trained, folder: &Path, (data, device): (&Path, Device)) -> Result<TableSource> {
+    match &predictor.config.data {
+        DataConfig::Synthetic1d { .. } => TableSource::new(&curve::draw(&predictor.config)?.0.train, device),
+        DataConfig::Table(table) => {
+            let view = predictor.table.as_ref();
+            let view = view.ok_or_else(|| LabError::config("MODEL", "does not say how it takes a table"))?;
+            let train = table.read(data)?.train;
+            same_examples(folder, &TrainedOn { examples: train.rows(), sha256: train.fingerprint() })?;
+            TableSource::new(&view.scale.transform(&train)?, device)
+        }
+        _ => Err(LabError::config(
+            "data.set",
+            "has no rows of numbers that are kept: a linearised posterior is fitted to tables",
+        )),
+    }
+}
+
+/// The linearised posterior of a trained model.
+///
+/// # Errors
+/// As [`fit_linearised`].
+pub fn linearise(
+    config: &RunConfig,
+    linearised: &LinearisedConfig,
+    model: &Model,
+    source: &dyn Source,
+) -> Result<LinearisedPosterior> {
+    let tangent = model.tangent(&linearised.layers, linearised.conditional())?;
+    let (targets, rows) = (RefCell::new(Vec::new()), (0..source.len() as i64).collect::<Vec<_>>());
+    let mut failed = None;
+    let mut batches = rows.chunks(config.predict.batch_size).map_while(|rows| {
+        match source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None) {
+            Ok((x, y)) => {
+                targets.borrow_mut().push(y);
+                Some(Ok(x))
+            }
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        }
+    });
+    let observe = |batch: usize, start: i64, outputs: &Tensor| {
+        let targets = targets.borrow()[batch].narrow(0, start, outputs.size()[0]);
+        tch::no_grad(|| Ok(observed(&model.likelihood, outputs, &targets)))
+    };
+    let fitted = fit(&tangent, &mut batches, rows.len() as i64, &observe, &linearised.fit());
+    failed.map_or(Ok(()), Err)?;
+    let fitted = fitted?;
+    tracing::info!(
+        target: "start",
+        "linearised posterior ({}): prior precision {:.4e}, the data decide {:.1} of {} directions",
+        fitted.structure.kind(), fitted.precision.prior, fitted.decided, tangent.size()
+    );
+    Ok(fitted)
+}
+
+fn observed(likelihood: &Likelihood, outputs: &Tensor, targets: &Tensor) -> Observed {
+    let misfit = match likelihood {
+        Likelihood::Gaussian(gaussian) => {
+            let output = gaussian.output(outputs);
+            Some((targets.to_kind(Kind::Double) - output.mean).square() / output.variance)
+        }
+        Likelihood::Categorical { .. } | Likelihood::Pixels(_) => None,
+    };
+    Observed { curvature: likelihood.curvature(outputs), misfit }
+}

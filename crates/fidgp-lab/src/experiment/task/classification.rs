@@ -1,0 +1,140 @@
+//! A class for every image.
+
+use std::path::Path;
+
+use fidgp::Key;
+use fidgp_data::Part;
+use fidgp_metrics::names;
+
+use super::image_sets::{self, Set, Sets, SplitRole};
+use super::{HeldOut, Measure, Measured, Task};
+use crate::config::{Method, RunConfig, Select};
+use crate::error::{LabError, Result};
+use crate::evaluate;
+use crate::model::{Model, Signature};
+use crate::predict::Trained;
+use crate::record::Figure;
+use crate::run_folder::norms::are_missing;
+use crate::run_folder::{TrainedOn, write_classes};
+use crate::source::{ImageSet, Source};
+
+/// Labelled images.
+pub struct Classification {
+    /// The config, with what arrays and folders say of themselves.
+    pub config: RunConfig,
+    /// For fitting; none where only the test images are at hand.
+    pub train: Option<Set>,
+    /// For choosing; none where nothing is chosen.
+    pub validation: Option<Set>,
+    /// For reporting.
+    pub test: Set,
+}
+
+impl Classification {
+    /// Reads (or lists) the images of a config.
+    ///
+    /// # Errors
+    /// When a file is missing or broken, or there are too few images for what the config asks for.
+    pub fn read(config: &RunConfig, root: &Path) -> Result<Self> {
+        let sets = Sets::read(config, root)?;
+        if sets.validation.is_none() && config.train.select == Select::Best {
+            let (fraction, images) = (config.data.validation_fraction().unwrap_or(0.0), sets.train.rows());
+            let why = format!(
+                "= {fraction} leaves no validation image beside {images} for training; train.select = \"best\" needs some"
+            );
+            return Err(LabError::config("data.validation_fraction", why));
+        }
+        if let Some(class) = sets.train.class_of_one().filter(|_| config.method == Method::Ddu) {
+            let why = format!(
+                "= \"ddu\" fits a covariance to each class, and `{class}` has one training image; give it two, or none"
+            );
+            return Err(LabError::config("method", why));
+        }
+        Ok(Self::of_sets(sets.train.filled_in(config), sets))
+    }
+
+    /// The images that a trained model is measured on: the test images alone where the others cannot be read.
+    ///
+    /// # Errors
+    /// When not even those can be read, or the model needs the others.
+    pub fn of_model(predictor: &Trained, root: &Path) -> Result<Self> {
+        let config = predictor.config.clone();
+        let error = match Sets::read(&config, root) {
+            Ok(sets) => return Ok(Self::of_sets(config, sets)),
+            Err(error) => error,
+        };
+        let test = image_sets::part(&config, root, Part::Test);
+        let lacks_norms = are_missing(&config, &predictor.model);
+        let Some(test) = test.ok().filter(|_| !lacks_norms) else { return Err(error) };
+        tracing::warn!("only the test images are measured: {error}");
+        Ok(Self { config, train: None, validation: None, test })
+    }
+
+    fn of_sets(config: RunConfig, sets: Sets) -> Self {
+        Self { config, train: Some(sets.train), validation: sets.validation, test: sets.test }
+    }
+
+    fn train(&self) -> Result<&Set> {
+        self.train.as_ref().ok_or_else(|| LabError::config("data", "has no training images here"))
+    }
+
+    fn measured(&self, model: &Model, images: &dyn ImageSet, draws: u64) -> Result<Measured> {
+        let key = Key::new(self.config.seed).fold("predict");
+        let found = evaluate::classify(model.draws(draws, key)?, images.chunks(self.config.predict.batch_size))?;
+        Ok(Measured {
+            metrics: found.metrics,
+            notes: found.notes,
+            examples: Some(found.examples),
+            figure: Some(Figure::Classification(found.figure)),
+            aside: 0.0,
+        })
+    }
+}
+
+impl Task for Classification {
+    fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    fn signature(&self) -> Result<Signature> {
+        self.train()?.signature(&self.config)
+    }
+
+    fn classes(&self) -> &[String] {
+        self.test.classes()
+    }
+
+    fn trained_on(&self) -> Option<TrainedOn> {
+        self.train.as_ref().map(Set::trained_on)
+    }
+
+    fn examples<'a>(&'a self, model: &Model, role: SplitRole) -> Result<Box<dyn Source + 'a>> {
+        Ok(self.train()?.source(&self.config, model, role, model.store.device())?)
+    }
+
+    fn measure<'a>(&'a self, part: HeldOut, model: &Model) -> Result<Option<Measure<'a>>> {
+        let set = match part {
+            HeldOut::Validation => self.validation.as_ref(),
+            HeldOut::Test => Some(&self.test),
+        };
+        let Some(set) = set else { return Ok(None) };
+        let images = set.source(&self.config, model, SplitRole::Measuring, model.store.device())?;
+        Ok(Some(Box::new(move |model, draws, _| self.measured(model, images.as_ref(), draws))))
+    }
+
+    fn chosen_by(&self) -> &'static str {
+        names::CLS_NLL
+    }
+
+    fn test_sha256(&self) -> Option<String> {
+        Some(self.test.fingerprint())
+    }
+
+    fn keep(&self, run: &Path) -> Result<()> {
+        write_classes(run, self.classes())
+    }
+
+    fn announces(&self) -> Option<String> {
+        Some(format!("{} test images", self.test.rows()))
+    }
+}

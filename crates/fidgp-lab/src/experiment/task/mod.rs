@@ -1,0 +1,162 @@
+//! Tasks: what a network is asked for, one file each.
+//!
+//! | file | data | a network gives |
+//! |---|---|---|
+//! | `regression.rs` | tables, UCI splits, the curve of `curve.rs` | a number |
+//! | `classification.rs` | labelled images | a class |
+//! | `segmentation.rs` | pictures with masks | a class for every pixel |
+//!
+//! A task of one's own implements [`Task`] and goes into [`run_task`](super::run_task); to have it in configs, it gets a
+//! line in [`open`].
+
+mod classification;
+pub(super) mod curve;
+mod image_sets;
+mod paper;
+mod regression;
+mod segmentation;
+
+pub use classification::Classification;
+pub use image_sets::{Set, Sets, SplitRole, part};
+pub use regression::Regression;
+pub use segmentation::Segmentation;
+
+use std::path::Path;
+
+use crate::config::{DataConfig, RunConfig};
+use crate::error::{LabError, Result};
+use crate::model::{Model, Signature};
+use crate::predict::Trained;
+use crate::record::{Examples, Figure, MetricNotes, Metrics, Published};
+use crate::run_folder::TrainedOn;
+use crate::source::Source;
+
+/// The data of a run, read: what a network for them is like, what it is trained on, how it is measured and shown.
+pub trait Task {
+    /// The config, with what the data say of themselves.
+    fn config(&self) -> &RunConfig;
+
+    /// What a network for it takes and gives.
+    ///
+    /// # Errors
+    /// When the data do not allow one.
+    fn signature(&self) -> Result<Signature>;
+
+    /// The names of the classes; none where numbers are predicted.
+    fn classes(&self) -> &[String] {
+        &[]
+    }
+
+    /// What a run remembers of its training examples; none where they follow from the config.
+    fn trained_on(&self) -> Option<TrainedOn> {
+        None
+    }
+
+    /// The training examples as a model sees them.
+    ///
+    /// # Errors
+    /// When they do not fit the model, or are not there.
+    fn examples<'a>(&'a self, model: &Model, role: SplitRole) -> Result<Box<dyn Source + 'a>>;
+
+    /// How a model is measured on examples that were held out; none where there are none.
+    ///
+    /// # Errors
+    /// When they do not fit the model.
+    fn measure<'a>(&'a self, part: HeldOut, model: &Model) -> Result<Option<Measure<'a>>>;
+
+    /// The metric that epochs are chosen by: the lower, the better.
+    fn chosen_by(&self) -> &'static str;
+
+    /// SHA-256 of the test examples; none where they follow from the config.
+    fn test_sha256(&self) -> Option<String> {
+        None
+    }
+
+    /// Writes into a run folder what those need who use the network without the data.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn keep(&self, run: &Path) -> Result<()> {
+        let _ = run;
+        Ok(())
+    }
+
+    /// What will be measured, in words, where that takes a while.
+    fn announces(&self) -> Option<String> {
+        None
+    }
+
+    /// What others report of the same.
+    fn published(&self) -> Vec<Published> {
+        Vec::new()
+    }
+}
+
+/// Examples that no network is trained on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldOut {
+    /// For choosing.
+    Validation,
+    /// For reporting.
+    Test,
+}
+
+/// What is wanted of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub enum Want<'a> {
+    /// Metrics alone, as after an epoch.
+    Metrics,
+    /// Everything there is; pictures go into this run folder, if one is given.
+    Everything(Option<&'a Path>),
+}
+
+/// Measures a model with so many draws.
+pub type Measure<'a> = Box<dyn Fn(&Model, u64, Want) -> Result<Measured> + 'a>;
+
+/// What came of a measurement.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// Metric values.
+    pub metrics: Metrics,
+    /// What must be said with them.
+    pub notes: MetricNotes,
+    /// What each example contributed, where that is kept.
+    pub examples: Option<Examples>,
+    /// The data of the figure, where there is one.
+    pub figure: Option<Figure>,
+    /// Seconds that it took for more than predicting and measuring.
+    pub aside: f64,
+}
+
+/// Reads the data of a config.
+///
+/// # Errors
+/// When a file is missing or broken, or the data do not allow what the config asks for.
+pub fn open(config: &RunConfig, root: &Path) -> Result<Box<dyn Task>> {
+    Ok(match &config.data {
+        DataConfig::Synthetic1d { .. } => Box::new(Regression::of_curve(config)?),
+        DataConfig::Table(table) => Box::new(Regression::of_table(config, table, root)?),
+        DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => {
+            Box::new(Classification::read(config, root)?)
+        }
+        DataConfig::Segmentation(pairs) => Box::new(Segmentation::read(config, pairs, root)?),
+        DataConfig::Uci { .. } => {
+            return Err(LabError::config(
+                "data.set",
+                "= \"uci\" keeps no weights of its splits; their metrics are in results.json",
+            ));
+        }
+    })
+}
+
+/// Reads the data that a trained model is measured on.
+///
+/// # Errors
+/// As [`open`].
+pub fn reopen(predictor: &Trained, root: &Path) -> Result<Box<dyn Task>> {
+    Ok(match &predictor.config.data {
+        DataConfig::Table(table) => Box::new(Regression::of_model(predictor, table, root)?),
+        data if data.has_classes() => Box::new(Classification::of_model(predictor, root)?),
+        _ => return open(&predictor.config, root),
+    })
+}

@@ -1,0 +1,168 @@
+//! A number for every row of a table.
+
+use std::path::Path;
+use std::time::Instant;
+
+use fidgp_data::{Standardiser, Table, synthetic::Synthetic};
+use fidgp_metrics::names;
+
+use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, curve};
+use crate::config::{DataConfig, RunConfig, TableConfig};
+use crate::error::{LabError, Result};
+use crate::evaluate::{self, Meter};
+use crate::files::VIEW_FILE;
+use crate::json;
+use crate::model::{Model, Signature};
+use crate::predict::Trained;
+use crate::record::Figure;
+use crate::run_folder::TrainedOn;
+use crate::source::{Source, TableSource, TableView};
+
+/// Rows of a table, a split of one, or points of a curve.
+pub struct Regression {
+    /// The config, with the columns filled in.
+    pub config: RunConfig,
+    /// For fitting.
+    pub train: Table,
+    /// For choosing; none where nothing is chosen.
+    pub validation: Option<Table>,
+    /// For reporting.
+    pub test: Table,
+    /// What rows are standardised with, where they are.
+    pub scale: Option<Standardiser>,
+    /// The columns of a table of one's own.
+    pub columns: Option<(Vec<String>, String)>,
+    /// The points of the curve, for its figure.
+    pub curve: Option<Synthetic>,
+}
+
+impl Regression {
+    /// The one-dimensional curve with a gap.
+    ///
+    /// # Errors
+    /// When there are no points.
+    pub fn of_curve(config: &RunConfig) -> Result<Self> {
+        let (points, validated) = curve::draw(config)?;
+        let Synthetic { train, validation, test } = points.clone();
+        Ok(Self {
+            config: config.clone(),
+            train,
+            validation: validated.then_some(validation),
+            test,
+            scale: None,
+            columns: None,
+            curve: Some(points),
+        })
+    }
+
+    /// A table of one's own, standardised with its training rows.
+    ///
+    /// # Errors
+    /// When a file is missing or broken, or too few rows are left.
+    pub fn of_table(config: &RunConfig, table: &TableConfig, root: &Path) -> Result<Self> {
+        let parts = table.read(root)?;
+        warn_of_constants(&parts.config.feature_names(), &parts.config.target_name(), &parts.train);
+        Ok(Self {
+            config: RunConfig { data: DataConfig::Table(parts.config.clone()), ..config.clone() },
+            scale: Some(Standardiser::fit(&parts.train)?),
+            columns: Some((parts.config.feature_names(), parts.config.target_name())),
+            train: parts.train,
+            validation: parts.validation,
+            test: parts.test,
+            curve: None,
+        })
+    }
+
+    /// The same for a trained model, which knows how it takes rows.
+    ///
+    /// # Errors
+    /// As [`Self::of_table`].
+    pub fn of_model(predictor: &Trained, table: &TableConfig, root: &Path) -> Result<Self> {
+        let view =
+            predictor.table.as_ref().ok_or_else(|| LabError::config("MODEL", "does not say how it takes a table"))?;
+        let read = Self::of_table(&predictor.config, table, root)?;
+        Ok(Self { config: predictor.config.clone(), scale: Some(view.scale.clone()), ..read })
+    }
+
+    fn measured(&self, model: &Model, table: &Table, draws: u64, want: Want) -> Result<Measured> {
+        let meter = Meter { config: &self.config, scale: self.scale.as_ref(), device: model.store.device() };
+        let (forecast, targets) = (meter.forecast(model, table, draws)?, table.targets());
+        let mut measured = Measured {
+            metrics: evaluate::metrics(&forecast, targets)?,
+            notes: evaluate::notes(),
+            ..Measured::default()
+        };
+        match (&self.curve, want) {
+            (_, Want::Metrics) => {}
+            (Some(points), Want::Everything(_)) => {
+                let started = Instant::now();
+                let (figure, shape) = curve::figure(points, &meter, model)?;
+                measured.metrics.extend(shape);
+                measured.figure = Some(Figure::Regression1d(figure));
+                measured.aside = started.elapsed().as_secs_f64();
+            }
+            (None, Want::Everything(_)) => {
+                measured.examples = Some(evaluate::examples(&forecast, targets)?);
+                measured.figure = Some(Figure::Forecasts(evaluate::figure(&forecast, targets)?));
+            }
+        }
+        Ok(measured)
+    }
+}
+
+impl Task for Regression {
+    fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    fn signature(&self) -> Result<Signature> {
+        Ok(Signature::Regression { features: self.train.columns() as i64 })
+    }
+
+    fn trained_on(&self) -> Option<TrainedOn> {
+        let of =
+            |_: &(Vec<String>, String)| TrainedOn { examples: self.train.rows(), sha256: self.train.fingerprint() };
+        self.columns.as_ref().map(of)
+    }
+
+    fn examples<'a>(&'a self, model: &Model, _: SplitRole) -> Result<Box<dyn Source + 'a>> {
+        let standard = self.scale.as_ref().map(|scale| scale.transform(&self.train)).transpose()?;
+        Ok(Box::new(TableSource::new(standard.as_ref().unwrap_or(&self.train), model.store.device())?))
+    }
+
+    fn measure<'a>(&'a self, part: HeldOut, _: &Model) -> Result<Option<Measure<'a>>> {
+        let table = match part {
+            HeldOut::Validation => self.validation.as_ref(),
+            HeldOut::Test => Some(&self.test),
+        };
+        let measure = |table: &'a Table| -> Measure<'a> {
+            Box::new(move |model, draws, want| self.measured(model, table, draws, want))
+        };
+        Ok(table.map(measure))
+    }
+
+    fn chosen_by(&self) -> &'static str {
+        names::REG_NLL
+    }
+
+    fn test_sha256(&self) -> Option<String> {
+        self.columns.as_ref().map(|_| self.test.fingerprint())
+    }
+
+    fn keep(&self, run: &Path) -> Result<()> {
+        let (Some((features, target)), Some(scale)) = (self.columns.clone(), self.scale.clone()) else { return Ok(()) };
+        json::write(&run.join(VIEW_FILE), &TableView { features, target, scale })
+    }
+}
+
+/// Says which columns say nothing.
+fn warn_of_constants(features: &[String], target: &str, train: &Table) {
+    let (columns, constant_target) = Standardiser::constant(train);
+    let names: Vec<_> = columns.into_iter().filter_map(|column| features.get(column)).map(String::as_str).collect();
+    if !names.is_empty() {
+        tracing::warn!("the same in every training row, so of no use: {}", names.join(", "));
+    }
+    if constant_target {
+        tracing::warn!("the target `{target}` is the same in every training row: there is nothing to learn");
+    }
+}

@@ -1,0 +1,158 @@
+//! A class for every pixel of a picture.
+
+use std::path::Path;
+use std::time::Instant;
+
+use fidgp::Key;
+use fidgp::predict::Segmented;
+use fidgp_data::PairSet;
+use fidgp_metrics::names;
+use tch::Tensor;
+
+use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, paper};
+use crate::config::{PairSets, RunConfig, SegmentationConfig, Select};
+use crate::error::{LabError, Result};
+use crate::evaluate::segment_set;
+use crate::maps::panels;
+use crate::model::{Model, Signature};
+use crate::record::{Figure, MAPS_FOLDER, Published, write_atomically};
+use crate::run_folder::{TrainedOn, write_classes};
+use crate::source::{Joint, PairSource, Source};
+
+/// Test pictures that are drawn as maps.
+const MAPS: usize = 6;
+
+/// Pictures with masks.
+pub struct Segmentation {
+    config: RunConfig,
+    pairs: SegmentationConfig,
+    sets: PairSets,
+}
+
+impl Segmentation {
+    /// Lists the pairs of a config.
+    ///
+    /// # Errors
+    /// When one of a pair is missing, or nothing is left to choose on.
+    pub fn read(config: &RunConfig, pairs: &SegmentationConfig, root: &Path) -> Result<Self> {
+        let sets = pairs.open(root)?;
+        if sets.validation.is_none() && config.train.select == Select::Best {
+            let why = format!(
+                "= {} leaves no validation picture; train.select = \"best\" needs some",
+                pairs.validation_fraction
+            );
+            return Err(LabError::config("data.validation_fraction", why));
+        }
+        Ok(Self { config: config.clone(), pairs: pairs.clone(), sets })
+    }
+
+    fn source(&self, set: &PairSet, model: &Model) -> Result<PairSource> {
+        let normalisation = model.normalisation.as_ref();
+        let normalisation = normalisation.ok_or_else(|| LabError::config("network", "has no normalisation"))?;
+        PairSource::new(set.clone(), Joint::of(&self.pairs), normalisation, model.store.device())
+    }
+
+    /// Segments a set; some of its pictures are drawn into a run folder, where that is wanted.
+    fn measured(&self, model: &Model, set: &PairSource, draws: u64, want: Want) -> Result<Measured> {
+        let run = if let Want::Everything(run) = want { run } else { None };
+        let (mut maps, mut aside) = (Maps::spread(set.names()), 0.0);
+        let found = segment_set(
+            model,
+            (&self.config.predict, draws),
+            Key::new(self.config.seed).fold("predict"),
+            (set, &self.sets.train.class_names),
+            &mut |first, segmented, masks| {
+                let (Some(run), began) = (run, Instant::now()) else { return Ok(()) };
+                maps.draw(run, set, first, segmented, masks)?;
+                aside += began.elapsed().as_secs_f64();
+                Ok(())
+            },
+        )?;
+        let figure = crate::record::Segmentation { maps: maps.drawn, ..found.figure };
+        Ok(Measured {
+            metrics: found.metrics,
+            notes: found.notes,
+            examples: Some(found.examples),
+            figure: Some(Figure::Segmentation(Box::new(figure))),
+            aside,
+        })
+    }
+}
+
+/// Pictures that are drawn, evenly spread over a set.
+struct Maps {
+    names: Vec<String>,
+    rows: Vec<usize>,
+    drawn: Vec<String>,
+}
+
+impl Maps {
+    fn spread(names: Vec<String>) -> Self {
+        let count = MAPS.min(names.len());
+        Self { rows: (0..count).map(|i| i * names.len() / count).collect(), names, drawn: Vec::new() }
+    }
+
+    /// Draws those of a batch, whose first picture has this number.
+    fn draw(&mut self, run: &Path, set: &PairSource, first: usize, said: &Segmented, masks: &Tensor) -> Result<()> {
+        let count = masks.size()[0] as usize;
+        for &row in self.rows.iter().filter(|row| (first..first + count).contains(row)) {
+            let (name, index) = (format!("{}.png", self.names[row]), (row - first) as i64);
+            let map = panels(&set.picture(row)?, said, index, Some(&masks.get(index)))?;
+            write_atomically(&run.join(MAPS_FOLDER).join(&name), &map.to_png()?)?;
+            self.drawn.push(name);
+        }
+        Ok(())
+    }
+}
+
+impl Task for Segmentation {
+    fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    fn signature(&self) -> Result<Signature> {
+        Ok(Signature::of_pairs(&self.config, &self.pairs))
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.sets.train.class_names
+    }
+
+    fn trained_on(&self) -> Option<TrainedOn> {
+        Some(TrainedOn { examples: self.sets.train.rows(), sha256: self.sets.train.fingerprint() })
+    }
+
+    fn examples<'a>(&'a self, model: &Model, _: SplitRole) -> Result<Box<dyn Source + 'a>> {
+        Ok(Box::new(self.source(&self.sets.train, model)?))
+    }
+
+    fn measure<'a>(&'a self, part: HeldOut, model: &Model) -> Result<Option<Measure<'a>>> {
+        let set = match part {
+            HeldOut::Validation => self.sets.validation.as_ref(),
+            HeldOut::Test => Some(&self.sets.test),
+        };
+        let Some(set) = set else { return Ok(None) };
+        let pictures = self.source(set, model)?;
+        Ok(Some(Box::new(move |model, draws, want| self.measured(model, &pictures, draws, want))))
+    }
+
+    fn chosen_by(&self) -> &'static str {
+        names::SEG_NLL
+    }
+
+    fn test_sha256(&self) -> Option<String> {
+        Some(self.sets.test.fingerprint())
+    }
+
+    fn keep(&self, run: &Path) -> Result<()> {
+        write_classes(run, self.classes())
+    }
+
+    fn announces(&self) -> Option<String> {
+        Some(format!("{} test pictures", self.sets.test.rows()))
+    }
+
+    fn published(&self) -> Vec<Published> {
+        paper::of(&self.config, &self.pairs)
+    }
+}

@@ -1,0 +1,85 @@
+//! Files brought to a predictor.
+
+use std::path::{Path, PathBuf};
+
+use fidgp::predict::Effort;
+use fidgp_data::{Picture, Sheet};
+use tch::Tensor;
+
+use super::classes::BATCH;
+use super::{ClassPrediction, NumberPrediction, PixelPrediction, Predictor};
+use crate::error::{LabError, Result};
+use crate::source::View;
+
+/// A picture with what the model says, or why it cannot say anything.
+pub type Predicted = (PathBuf, Result<ClassPrediction>);
+
+/// Classifies picture files, in order. A file that cannot be read spoils its own place only.
+///
+/// # Errors
+/// When the model takes no pictures, or cannot predict.
+pub fn classify(predictor: &mut Predictor, files: &[PathBuf], effort: Effort) -> Result<Vec<Predicted>> {
+    let Some(view) = predictor.trained().view else {
+        return Err(LabError::config("MODEL", "takes tables: give it a .csv file, not pictures"));
+    };
+    let mut predicted = Vec::new();
+    for (number, part) in (0..).zip(files.chunks(BATCH)) {
+        let seen: Vec<_> = part.iter().map(|file| see(file, view)).collect();
+        let sound: Vec<_> = seen.iter().flatten().flatten().copied().collect();
+        let mut said = if sound.is_empty() {
+            Vec::new().into_iter()
+        } else {
+            let side = i64::from(view.crop);
+            let pixels = Tensor::from_slice(&sound).view([-1, view.channels as i64, side, side]);
+            predictor.classify(&pixels, number, effort)?.into_iter()
+        };
+        let place = |(file, seen): (&PathBuf, Result<Vec<u8>>)| {
+            let one = seen.and_then(|_| said.next().ok_or_else(|| LabError::config("MODEL", "said nothing about it")));
+            (file.clone(), one)
+        };
+        predicted.extend(part.iter().zip(seen).map(place));
+    }
+    Ok(predicted)
+}
+
+fn see(file: &Path, view: View) -> Result<Vec<u8>> {
+    view.centre(&Picture::open(file)?)
+}
+
+/// Predicts the rows of a table's file.
+///
+/// # Errors
+/// When the model takes pictures, or the file is broken or has other columns; the message names it.
+pub fn regress(predictor: &mut Predictor, file: &Path, effort: Effort) -> Result<Vec<NumberPrediction>> {
+    let cells = cells(predictor, file)?;
+    predictor.regress_named(&file.display().to_string(), &cells, effort)
+}
+
+/// The features of a file's rows, row-major.
+fn cells(predictor: &Predictor, file: &Path) -> Result<Vec<f64>> {
+    if let Some(table) = &predictor.trained().table {
+        return table.rows(file);
+    }
+    let Some(columns) = predictor.trained().columns()? else {
+        return Err(LabError::config("MODEL", "takes pictures, not tables"));
+    };
+    let sheet = Sheet::open(file)?;
+    let found = sheet.names().len();
+    if found != columns {
+        let why = format!("has {found} columns, the model takes {columns}");
+        return Err(LabError::File { path: file.to_owned(), why });
+    }
+    Ok(sheet.numbers(&(0..columns).collect::<Vec<_>>())?)
+}
+
+/// Segments a picture file.
+///
+/// # Errors
+/// When the model does not segment, or the file cannot be read.
+pub fn segment(predictor: &mut Predictor, file: &Path, effort: Effort) -> Result<PixelPrediction> {
+    let picture = Picture::open(file)?;
+    let [width, height] = picture.size().map(i64::from);
+    let pixels = Tensor::from_slice(&picture.planar()).view([1, 3, height, width]);
+    let segmented = predictor.segment(&pixels, effort)?;
+    PixelPrediction::of(&pixels.get(0), &segmented, 0)
+}

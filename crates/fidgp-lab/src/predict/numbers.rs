@@ -1,0 +1,72 @@
+//! Rows of numbers to a number.
+
+use fidgp::predict::{Batch, Effort, Regressed};
+use fidgp_data::Table;
+use serde::Serialize;
+
+use super::{Predictor, Trained};
+use crate::error::{LabError, Result};
+use crate::evaluate::{Forecast, closed_form};
+use crate::model::Likelihood;
+use crate::source::TableSource;
+
+/// What the model says about one row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NumberPrediction {
+    /// The features.
+    pub features: Vec<f64>,
+    /// Mean over the draws.
+    pub mean: f64,
+    /// Deviation of a new observation, `√(epistemic² + noise²)`.
+    pub sd: f64,
+    /// Deviation of the mean over draws: what the weights leave open.
+    pub epistemic_sd: f64,
+    /// Deviation of the data as the model sees it.
+    pub noise_sd: f64,
+}
+
+impl Predictor {
+    /// Predicts rows, row-major, their features in the model's order.
+    ///
+    /// # Errors
+    /// When the model takes pictures, or there are no whole rows of finite numbers.
+    pub fn regress(&mut self, rows: &[f64], effort: Effort) -> Result<Vec<NumberPrediction>> {
+        self.regress_named("rows", rows, effort)
+    }
+
+    /// The same, errors naming where the rows are from.
+    pub(super) fn regress_named(&mut self, name: &str, rows: &[f64], effort: Effort) -> Result<Vec<NumberPrediction>> {
+        let Trained { model, config, table, .. } = &self.trained;
+        let (Some(columns), Likelihood::Gaussian(likelihood)) = (self.trained.columns()?, &model.likelihood) else {
+            return Err(LabError::config("MODEL", "takes pictures, not tables"));
+        };
+        if rows.is_empty() || rows.len() % columns != 0 {
+            return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
+        }
+        let targets = vec![0.0; rows.len() / columns]; // not known, and not looked at
+        let given = Table::new(name, rows.to_vec(), columns, targets)?;
+        let scale = table.as_ref().map(|table| &table.scale);
+        let standard = scale.map(|scale| scale.transform(&given)).transpose()?;
+        let source = TableSource::new(standard.as_ref().unwrap_or(&given), model.store.device())?;
+        let size = config.predict.batch_size;
+        let forecast = if let Some(posterior) = &model.posterior {
+            closed_form(model, posterior, likelihood, (&source, size), scale)? // it has no draws to be kept
+        } else {
+            let mut parts = Vec::new();
+            for (number, inputs) in (0..).zip(source.batches(size)) {
+                let batch = Batch { inputs: &inputs, number };
+                parts.push(self.law.regress(model.network.as_ref(), likelihood, batch, effort)?.0);
+            }
+            Forecast::of(&Regressed::joined(&parts)?, scale)?
+        };
+        let (mean, epistemic, noise) = forecast.split()?;
+        let row = |(i, features): (usize, &[f64])| NumberPrediction {
+            features: features.to_vec(),
+            mean: mean[i],
+            sd: epistemic[i].hypot(noise[i]),
+            epistemic_sd: epistemic[i],
+            noise_sd: noise[i],
+        };
+        Ok(rows.chunks_exact(columns).enumerate().map(row).collect())
+    }
+}

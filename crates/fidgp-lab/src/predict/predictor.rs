@@ -1,0 +1,94 @@
+//! What predicts: a trained model with all that its predictions are made from.
+
+use fidgp::Key;
+use fidgp::layer::Pass;
+use fidgp::predict::{Effort, PredictiveLaw, Segmented, WeightDraws};
+use tch::Tensor;
+
+use super::{ClassPrediction, NumberPrediction, Trained};
+use crate::error::{LabError, Result};
+
+/// A trained model that predicts. It owns the network, and the law of its outputs: the factors of its weights and the draws that
+/// fit into memory, made when they are first needed and used from then on. It reads no files, and may move to another thread;
+/// behind a mutex, or on a worker thread, it serves many.
+///
+/// A prediction depends on the model, the inputs and the effort, not on what was predicted before. Where a method draws noise on
+/// the outputs of layers, it also depends on the number of the batch of 64 and the place in it that an input has.
+#[derive(Debug)]
+pub struct Predictor {
+    pub(super) trained: Trained,
+    pub(super) law: Box<dyn PredictiveLaw>,
+    /// The network at the centre of its posterior, once somebody asked for features.
+    pub(super) centre: Option<Pass>,
+}
+
+/// New inputs.
+#[derive(Debug)]
+pub enum Inputs {
+    /// Pixels, 0 … 255: in the size that the model takes, of any size for a segmentation. `[N, C, H, W]`
+    Pixels(Tensor),
+    /// Rows of a table, row-major, the features in the model's order.
+    Rows(Vec<f64>),
+}
+
+/// What the model says about them.
+#[derive(Debug)]
+pub enum Predictions {
+    /// Of each picture.
+    Classes(Vec<ClassPrediction>),
+    /// Of each row.
+    Numbers(Vec<NumberPrediction>),
+    /// Of each pixel.
+    Pixels(Segmented),
+}
+
+impl Predictor {
+    /// With draws of the weights, by default as many as the model's config says, and of which so many bytes are kept: the draws
+    /// of an evaluation of the run.
+    ///
+    /// # Errors
+    /// When a parameter is not finite, a covariance cannot be factorised, or there are more draws than known statistics.
+    pub fn new(trained: Trained, draws: Option<u64>, memory: u64) -> Result<Self> {
+        let count = draws.unwrap_or(trained.config.predict.draws);
+        let key = Key::new(trained.config.seed).fold("predict");
+        let law = WeightDraws::new(trained.model.draws(count, key)?, memory);
+        Ok(Self::with_law(trained, Box::new(law)))
+    }
+
+    /// With another law of the network's outputs.
+    pub fn with_law(trained: Trained, law: Box<dyn PredictiveLaw>) -> Self {
+        Self { trained, law, centre: None }
+    }
+
+    /// The model.
+    pub fn trained(&self) -> &Trained {
+        &self.trained
+    }
+
+    /// The model, to be changed: what was made from it is gone.
+    pub fn into_trained(self) -> Trained {
+        self.trained
+    }
+
+    /// Predicts, whatever the model is for.
+    ///
+    /// # Errors
+    /// When the inputs are not of the kind and size that the model takes, or the effort is impossible.
+    pub fn predict(&mut self, inputs: &Inputs, effort: Effort) -> Result<Predictions> {
+        match inputs {
+            Inputs::Pixels(pixels) if self.trained.segments() => Ok(Predictions::Pixels(self.segment(pixels, effort)?)),
+            Inputs::Pixels(pixels) => Ok(Predictions::Classes(self.classify(pixels, 0, effort)?)),
+            Inputs::Rows(rows) => Ok(Predictions::Numbers(self.regress(rows, effort)?)),
+        }
+    }
+}
+
+/// Numbers of a tensor.
+pub(super) fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
+    Ok(Vec::try_from(tensor.to_kind(tch::Kind::Double).to_device(tch::Device::Cpu).reshape([-1]))?)
+}
+
+/// What is said of inputs that the model does not take.
+pub(super) fn other_inputs(given: &Tensor, takes: &str) -> LabError {
+    LabError::config("inputs", format!("are {:?}, the model takes {takes}", given.size()))
+}

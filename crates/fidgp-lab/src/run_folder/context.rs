@@ -1,0 +1,31 @@
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use tch::Device;
+
+/// What a run is given beside its config.
+pub struct RunContext<'a> {
+    /// Where it computes.
+    pub device: Device,
+    /// Where data sets are.
+    pub data_root: PathBuf,
+    /// The folder it writes to.
+    pub run: PathBuf,
+    /// Go on from the last checkpoint.
+    pub resume: bool,
+    /// Forget the run that the folder holds, once this one is known to be possible.
+    pub force: bool,
+    /// Train only this member of a deep ensemble, for which others may share the folder.
+    pub member: Option<i64>,
+    /// Which splits of a data set that has several; all when empty. None is for those that a run was asked for before, and
+    /// all where it begins.
+    pub splits: Option<Vec<usize>>,
+    /// Splits that are trained at the same time.
+    pub parallel: usize,
+    /// Raised to stop after the current step.
+    pub stop: &'a AtomicBool,
+    /// The command that was given, for the record.
+    pub command: Option<String>,
+    /// The command that goes on with the run when it was stopped.
+    pub resume_command: String,
+}

@@ -1,0 +1,24 @@
+//! The folder of a run: begun, held, cleared, and what is read from it again.
+
+pub mod norms;
+pub mod posterior;
+pub mod temperature;
+
+mod begin;
+mod classes;
+mod clear;
+mod context;
+mod examples;
+mod lock;
+mod view;
+mod weights;
+
+pub use begin::{from_the_beginning, keep_command, open_folder, refuse_to_mix};
+pub use classes::{read_classes, same_classes, write_classes};
+pub use clear::forget_measurements;
+pub use context::RunContext;
+pub use examples::{TrainedOn, keep_examples, same_examples};
+pub use lock::Lock;
+pub use temperature::Temperature;
+pub use view::read_view;
+pub use weights::{chosen_checkpoint, restore, restore_as_trained};

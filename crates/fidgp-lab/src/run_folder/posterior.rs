@@ -1,0 +1,114 @@
+//! The linearised posterior of a run or a model, in its folder: what it is in words and numbers, and its tensors.
+
+use std::path::Path;
+
+use fidgp::linearised::{LinearisedPosterior, OwnConditional};
+use serde::{Deserialize, Serialize};
+
+use super::chosen_checkpoint;
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+use crate::files::{POSTERIOR_FILE, POSTERIOR_TENSORS_FILE};
+use crate::json;
+use crate::model::Model;
+use crate::train::checkpoint::{self, Progress};
+
+/// What a linearised posterior is, for people and for reading it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PosteriorRecord {
+    /// dense, kronecker or low-rank.
+    pub structure: String,
+    /// The layers it is over.
+    pub layers: Vec<String>,
+    /// δ.
+    pub prior_precision: f64,
+    /// The noise's precision in units of the trained one.
+    pub noise_precision: f64,
+    /// How many directions the data decide.
+    pub decided: f64,
+    /// Of how many.
+    pub dimensions: i64,
+    /// The share of the curvature's trace that is held.
+    pub share: f64,
+    /// Whether what W given U adds is kept.
+    pub conditional: bool,
+    /// The training step of the weights it belongs to.
+    pub step: u64,
+}
+
+impl PosteriorRecord {
+    fn of(model: &Model, posterior: &LinearisedPosterior, step: u64) -> Self {
+        let chosen = |name: &str| posterior.layers.iter().any(|layer| layer == name);
+        let weights = model.network.inducing();
+        let sizes = weights.iter().filter(|weight| chosen(&weight.name)).map(|weight| weight.sizes());
+        Self {
+            structure: posterior.structure.kind().to_owned(),
+            layers: posterior.layers.clone(),
+            prior_precision: posterior.precision.prior,
+            noise_precision: posterior.precision.curvature,
+            decided: posterior.decided,
+            dimensions: sizes.map(|sizes| sizes.rows * sizes.cols).sum(),
+            share: posterior.structure.share(),
+            conditional: posterior.conditional == OwnConditional::Kept,
+            step,
+        }
+    }
+}
+
+/// Writes the posterior of a model beside the checkpoint it belongs to, in place of an older one.
+pub fn keep(config: &RunConfig, model: &Model, run: &Path) -> Result<()> {
+    let checkpoint = chosen_checkpoint(config, run);
+    if !checkpoint.exists() {
+        return Ok(()); // train.checkpoint_every = 0 keeps none
+    }
+    write(run, model, checkpoint::load(&checkpoint)?.progress.step)
+}
+
+/// Writes the posterior of a model into a folder; where it has none, what stood there goes.
+pub fn write(folder: &Path, model: &Model, step: u64) -> Result<()> {
+    let (record, tensors) = (folder.join(POSTERIOR_FILE), folder.join(POSTERIOR_TENSORS_FILE));
+    let Some(posterior) = &model.posterior else {
+        return [record, tensors].iter().try_for_each(|path| match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path, &error)),
+            _ => Ok(()),
+        });
+    };
+    checkpoint::save(&tensors, &posterior.tensors(), &Progress { step, ..Progress::default() })?;
+    json::write(&record, &PosteriorRecord::of(model, posterior, step))
+}
+
+/// Reads what [`write`] wrote, for weights of this training step; none where there is none.
+pub fn read(folder: &Path, step: u64, model: &Model) -> Result<Option<LinearisedPosterior>> {
+    let path = folder.join(POSTERIOR_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let record: PosteriorRecord = json::read(&path)?;
+    let tensors = folder.join(POSTERIOR_TENSORS_FILE);
+    let saved = checkpoint::load(&tensors)?;
+    let broken = |path: &Path, why: String| LabError::File { path: path.to_owned(), why };
+    if record.step != step || saved.progress.step != step {
+        let why = format!("belongs to the weights of step {}, these are of step {step}", record.step);
+        return Err(broken(&path, format!("{why}; run `fidgp fit-posterior` again or remove it")));
+    }
+    if let Some(what) =
+        checkpoint::not_finite(&saved.tensors.iter().map(|(n, t)| (n.clone(), t.shallow_clone())).collect::<Vec<_>>())
+    {
+        return Err(broken(&tensors, what));
+    }
+    let device = model.store.device();
+    let stored = saved.tensors.into_iter().map(|(name, tensor)| (name, tensor.to_device(device))).collect();
+    let conditional = if record.conditional { OwnConditional::Kept } else { OwnConditional::Dropped };
+    let posterior = LinearisedPosterior::restore(&record.structure, record.layers, conditional, &stored);
+    posterior.map(Some).map_err(|error| broken(&tensors, error.to_string()))
+}
+
+/// What is recorded of the posterior in a folder, if it has one.
+///
+/// # Errors
+/// When the file is broken.
+pub fn record(folder: &Path) -> Result<Option<PosteriorRecord>> {
+    let path = folder.join(POSTERIOR_FILE);
+    if path.exists() { json::read(&path).map(Some) } else { Ok(None) }
+}

@@ -1,0 +1,63 @@
+//! The temperature that `fidgp calibrate` fitted to a run, beside its checkpoint.
+
+use std::path::Path;
+
+use fidgp_zoo::baseline::temperature::Tempered;
+use serde::{Deserialize, Serialize};
+use tch::nn::VarStore;
+
+use crate::error::{LabError, Result};
+use crate::files::TEMPERATURE_FILE;
+use crate::json;
+use crate::train::checkpoint;
+
+/// What was fitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Temperature {
+    /// T: logits are divided by it.
+    pub temperature: f64,
+    /// Whether T is an end of the range it is looked for in, 1/20 to 20: what is best lies beyond it.
+    #[serde(default)]
+    pub at_edge: bool,
+    /// Validation examples it was fitted on.
+    pub examples: usize,
+    /// The training step of the weights it belongs to.
+    pub step: u64,
+    /// Their digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights_sha256: Option<String>,
+    /// Their NLL before.
+    pub nll_before: f64,
+    /// And after.
+    pub nll_after: f64,
+    /// Their expected calibration error before, 15 bins of equal width.
+    pub ece_before: f64,
+    /// And after.
+    pub ece_after: f64,
+}
+
+/// The temperature of a run folder, if it has one, for these weights of this training step.
+///
+/// # Errors
+/// When the file is broken or belongs to other weights.
+pub fn read(run: &Path, step: u64, weights: &VarStore) -> Result<Option<f64>> {
+    let path = run.join(TEMPERATURE_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let broken = |why: String| LabError::File { path: path.clone(), why };
+    let found: Temperature = json::read(&path)?;
+    Tempered::check(found.temperature).map_err(|error| broken(error.to_string()))?;
+    if found.step != step {
+        let why = format!("was fitted to the weights of step {}, these are of step {step}", found.step);
+        return Err(broken(format!("{why}; run `fidgp calibrate` again or remove it")));
+    }
+    if let Some(fitted_to) = &found.weights_sha256
+        && *fitted_to != checkpoint::sha256_of(weights)?
+    {
+        let why = "was fitted to other weights than the checkpoint holds; run `fidgp calibrate` again or remove it";
+        return Err(broken(why.to_owned()));
+    }
+    Ok(Some(found.temperature))
+}

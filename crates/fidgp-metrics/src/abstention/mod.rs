@@ -1,0 +1,9 @@
+//! Which predictions to act on: those whose uncertainty lies below a threshold that was chosen for a promise.
+
+mod best_score;
+mod coverage;
+mod risk;
+
+pub use best_score::{RankedScore, best_score};
+pub use coverage::{AnswerRule, answer_share};
+pub use risk::{RiskRule, bound_risk};

@@ -1,0 +1,210 @@
+//! A graph written again: its inputs normalised inside, its weights drawn K times, their predictions put together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use prost::Message;
+use tch::Tensor;
+
+use crate::error::{Error, Result};
+use crate::file::{self, External};
+use crate::finish::{self, Outputs};
+use crate::import::{Import, Origin};
+use crate::inline;
+use crate::proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto};
+use crate::writer::{Writer, message};
+
+/// What is exported.
+#[derive(Debug)]
+pub struct Exported<'a> {
+    /// The graph's own file.
+    pub source: &'a Path,
+    /// How it became a network.
+    pub import: &'a Import,
+    /// For each draw the values of the network's variables, by name.
+    pub draws: Vec<BTreeMap<String, Tensor>>,
+    /// Mean and deviation of every channel or feature: inputs come as they are, and are normalised inside.
+    pub normalisation: Option<[Vec<f64>; 2]>,
+    /// What comes out.
+    pub outputs: Outputs,
+    /// Free text by name.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Exported<'_> {
+    /// The file.
+    ///
+    /// # Errors
+    /// When the source cannot be read or used, or is older than opset 13.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        let mut model = file::read(self.source)?;
+        let mut graph = model.graph.take().unwrap_or_default();
+        let opset = inline::opsets(&model.opset_import).get("").copied().unwrap_or(0);
+        if opset < 13 {
+            return Err(Error::graph(format!("its opset is {opset}; export the source again with opset 17 or later")));
+        }
+        self.load(&mut graph)?;
+        let mut writer = Writer { graph: GraphProto { name: "fidgp".to_owned(), ..GraphProto::default() } };
+        let x = self.input(&mut writer, &graph)?;
+        let outputs = self.copies(&mut writer, &graph, &x)?;
+        finish::write(&mut writer, &outputs, &self.outputs);
+        let entry =
+            |(key, value): (&String, &String)| StringStringEntryProto { key: key.clone(), value: value.clone() };
+        let written = ModelProto {
+            ir_version: model.ir_version.max(8),
+            producer_name: "fidgp".to_owned(),
+            producer_version: env!("CARGO_PKG_VERSION").to_owned(),
+            graph: Some(writer.graph),
+            metadata_props: self.metadata.iter().map(entry).collect(),
+            ..model
+        };
+        Ok(written.encode_to_vec())
+    }
+
+    /// Takes data of other files into this one.
+    fn load(&self, graph: &mut GraphProto) -> Result<()> {
+        let mut external = External::beside(self.source);
+        for tensor in graph.initializer.iter_mut().filter(|tensor| tensor.data_location == 1) {
+            let loaded = crate::constant::bytes_of(tensor, &mut external);
+            let named = |problem| Error::graph(format!("initialiser `{}`: {problem}", tensor.name));
+            tensor.raw_data = loaded.map_err(|problem| named(problem.to_string()))?;
+            (tensor.data_location, tensor.external_data) = (0, Vec::new());
+        }
+        Ok(())
+    }
+
+    /// The input as the source takes it: its name.
+    fn input(&self, writer: &mut Writer, graph: &GraphProto) -> Result<String> {
+        let port = self.import.network.input();
+        let info = graph.input.iter().find(|info| info.name == port.name).cloned();
+        writer.graph.input.push(info.ok_or_else(|| Error::graph(format!("no input `{}`", port.name)))?);
+        let Some([mean, sd]) = &self.normalisation else { return Ok(port.name.clone()) };
+        let rank = port.shape.as_ref().map_or(2, Vec::len);
+        let mut shape = vec![1; rank];
+        shape[1] = mean.len() as i64;
+        let [mean, sd] = [mean, sd].map(|list| Tensor::from_slice(list).view(&shape[..]));
+        let (mean, sd) = (writer.constant("fidgp/mean", &mean)?, writer.constant("fidgp/sd", &sd)?);
+        let centred = writer.node("Sub", &[&port.name, &mean], "fidgp/centred");
+        Ok(writer.node("Div", &[&centred, &sd], "fidgp/normalised"))
+    }
+
+    /// The source's nodes, those that a draw touches once for each draw. The names of the network's outputs.
+    fn copies(&self, writer: &mut Writer, graph: &GraphProto, x: &str) -> Result<Vec<String>> {
+        let output = &self.import.logits;
+        let needed = needed(graph, output);
+        if !graph.node.iter().any(|node| node.output.contains(output)) {
+            return Err(Error::graph(format!(
+                "the output `{output}` is within a function; export the source without functions"
+            )));
+        }
+        let changed = self.changed(graph)?;
+        let drawn: BTreeSet<&str> = if self.draws.len() > 1 { self.drawn()? } else { BTreeSet::new() };
+        for tensor in graph.initializer.iter().filter(|tensor| needed.contains(tensor.name.as_str())) {
+            if !drawn.contains(tensor.name.as_str()) {
+                let own = changed.get(tensor.name.as_str()).map(|origin| self.value(0, origin, tensor)).transpose()?;
+                writer.graph.initializer.push(own.unwrap_or_else(|| tensor.clone()));
+            }
+        }
+        let touched = touched(graph, &drawn);
+        let mut outputs = Vec::new();
+        for draw in 0..self.draws.len() {
+            for tensor in graph.initializer.iter().filter(|tensor| drawn.contains(tensor.name.as_str())) {
+                let mut own = self.value(draw, changed[tensor.name.as_str()], tensor)?;
+                own.name = of_draw(draw, &tensor.name);
+                writer.graph.initializer.push(own);
+            }
+            let name = |name: &str| {
+                let name = if name == self.import.network.input().name { x } else { name };
+                if touched.contains(name) { of_draw(draw, name) } else { name.to_owned() }
+            };
+            for node in graph.node.iter().filter(|node| node.output.iter().any(|made| needed.contains(made.as_str()))) {
+                let own = node.output.iter().any(|made| touched.contains(made.as_str()));
+                if own || draw == 0 {
+                    writer.graph.node.push(NodeProto {
+                        name: if own { of_draw(draw, &node.name) } else { node.name.clone() },
+                        input: node.input.iter().map(|one| name(one)).collect(),
+                        output: node.output.iter().map(|one| name(one)).collect(),
+                        ..node.clone()
+                    });
+                }
+            }
+            outputs.push(name(output));
+        }
+        Ok(outputs)
+    }
+
+    /// Initialisers that are variables of the network.
+    fn changed(&self, graph: &GraphProto) -> Result<BTreeMap<&str, &Origin>> {
+        let mut found = BTreeMap::new();
+        for origin in &self.import.origins {
+            if graph.initializer.iter().all(|tensor| tensor.name != origin.initialiser) {
+                return Err(Error::graph(format!("`{}` is no initialiser of the graph itself", origin.initialiser)));
+            }
+            if let Some(other) = found.insert(origin.initialiser.as_str(), origin) {
+                let (one, other) = (&origin.variable, &other.variable);
+                let why = format!(
+                    "`{}` is both `{one}` and `{other}`: export the source with PyTorch's newer exporter",
+                    origin.initialiser
+                );
+                return Err(Error::graph(why));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Initialisers that differ between draws.
+    fn drawn(&self) -> Result<BTreeSet<&str>> {
+        let mut found = BTreeSet::new();
+        for origin in &self.import.origins {
+            let values = self.draws.iter().map(|draw| &draw[&origin.variable]);
+            let first = &self.draws[0][&origin.variable];
+            let mut differs = false;
+            for value in values.skip(1) {
+                differs |= !first.f_equal(value)?;
+            }
+            if differs {
+                found.insert(origin.initialiser.as_str());
+            }
+        }
+        Ok(found)
+    }
+
+    /// A variable as the source holds it.
+    fn value(&self, draw: usize, origin: &Origin, like: &TensorProto) -> Result<TensorProto> {
+        let value = &self.draws[draw][&origin.variable];
+        if like.data_type != 1 {
+            let why = format!("`{}` is not in f32; export the source in f32", origin.initialiser);
+            return Err(Error::graph(why));
+        }
+        let value = if origin.turned { value.f_transpose(0, 1)? } else { value.shallow_clone() };
+        let same = value.numel() as i64 == like.dims.iter().product::<i64>();
+        let value = if same { value.f_reshape(&like.dims)? } else { value };
+        Ok(message(&like.name, &value)?)
+    }
+}
+
+fn of_draw(draw: usize, name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("draw{draw}/{name}") }
+}
+
+/// Everything an output depends on, by name.
+fn needed<'a>(graph: &'a GraphProto, output: &'a str) -> BTreeSet<&'a str> {
+    let mut needed = BTreeSet::from([output]);
+    for node in graph.node.iter().rev() {
+        if node.output.iter().any(|made| needed.contains(made.as_str())) {
+            needed.extend(node.input.iter().map(String::as_str).filter(|name| !name.is_empty()));
+        }
+    }
+    needed
+}
+
+/// Everything that depends on one of these values, and they themselves.
+fn touched<'a>(graph: &'a GraphProto, from: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    let mut touched = from.clone();
+    for node in &graph.node {
+        if node.input.iter().any(|name| touched.contains(name.as_str())) {
+            touched.extend(node.output.iter().map(String::as_str).filter(|name| !name.is_empty()));
+        }
+    }
+    touched
+}

@@ -1,0 +1,172 @@
+//! A graph made into a network: input and output picked, a trailing softmax left out, the head replaced.
+
+use tch::{Kind, Tensor};
+
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Port};
+use crate::names;
+use crate::network::GraphNetwork;
+use crate::parts::{Parts, Shape};
+
+/// What is wanted of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The input, by name, where there are several.
+    pub input: Option<String>,
+    /// The output, by name, where there are several.
+    pub output: Option<String>,
+    /// Outputs of the last layer; those of the file where it is not said.
+    pub outputs: Option<i64>,
+}
+
+/// A network with what the file says of it.
+#[derive(Debug)]
+pub struct Import {
+    /// The network, without numbers yet.
+    pub network: GraphNetwork,
+    /// The file's numbers by the names of the network's variables. Those of a head that was replaced are not among them.
+    pub tensors: Vec<(String, Tensor)>,
+    /// Where they come from in the file.
+    pub origins: Vec<Origin>,
+    /// What a user should know.
+    pub notes: Vec<String>,
+    /// The value of the file that the network gives.
+    pub(crate) logits: String,
+    /// Free text of the file, by name.
+    pub metadata: std::collections::BTreeMap<String, String>,
+}
+
+/// A tensor of the file that is a variable of the network.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The network's name of it.
+    pub variable: String,
+    /// The file's.
+    pub initialiser: String,
+    /// The shape that the framework it comes from knows: `[d_out, d_in]` for a linear layer.
+    pub shape: Vec<i64>,
+    /// Whether the file holds it turned, `[d_in, d_out]`.
+    pub turned: bool,
+}
+
+impl Origin {
+    /// The name in the framework it comes from: the file's, unless an exporter made that up.
+    pub fn framework_name(&self) -> &str {
+        let own = self.variable.strip_suffix(".value").unwrap_or(&self.variable);
+        if names::is_made(&self.initialiser) { own } else { &self.initialiser }
+    }
+}
+
+impl Import {
+    /// Makes a graph into a network.
+    ///
+    /// # Errors
+    /// When input or output are not clear, or a node is not understood.
+    pub fn new(mut graph: Graph, wanted: &Wanted) -> Result<Self> {
+        Self::in_kind(&mut graph, wanted, Kind::Float)
+    }
+
+    /// The same in another type than f32, for comparisons.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn in_kind(graph: &mut Graph, wanted: &Wanted, float: Kind) -> Result<Self> {
+        let mut notes = std::mem::take(&mut graph.warnings);
+        graph.outputs = vec![pick("output", &graph.outputs, wanted.output.as_deref())?];
+        graph.prune();
+        notes.extend(graph.drop_softmax());
+        let input = pick("input", &graph.inputs, wanted.input.as_deref())?;
+        if let Some(other) = graph.inputs.iter().find(|port| port.id != input.id) {
+            let why = format!("the output also depends on the input `{}`; networks here have one input", other.name);
+            return Err(Error::graph(why));
+        }
+        graph.inputs = vec![input];
+        let mut parts = Parts::find(graph)?;
+        if let Some(outputs) = wanted.outputs {
+            notes.extend(parts.set_outputs(outputs)?);
+        }
+        let network = GraphNetwork::new(graph, &parts, float)?;
+        notes.append(&mut parts.notes);
+        let (tensors, origins) = parts.named(graph, float)?;
+        let logits = graph.names[graph.outputs[0].id].clone();
+        Ok(Self { network, tensors, origins, notes, logits, metadata: graph.metadata.clone() })
+    }
+}
+
+/// The one that is meant, by name or because it is the only one.
+fn pick(what: &str, ports: &[Port], name: Option<&str>) -> Result<Port> {
+    let names: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+    let all = names.join(", ");
+    match (ports, name) {
+        ([], _) => Err(Error::graph(format!("the network has no {what} that depends on anything"))),
+        ([one], None) => Ok(one.clone()),
+        (_, None) => {
+            Err(Error::graph(format!("the network has several {what}s: {all}; say which with `network.{what}`")))
+        }
+        (_, Some(name)) => {
+            let found = ports.iter().find(|port| port.name == name).cloned();
+            found
+                .ok_or_else(|| Error::graph(format!("`network.{what}` = `{name}` is not there; the network has {all}")))
+        }
+    }
+}
+
+impl Graph {
+    /// Takes what stands before a softmax at the end; likelihoods take logits.
+    fn drop_softmax(&mut self) -> Option<String> {
+        let output = self.outputs.first()?.id;
+        let node = self.nodes.iter().find(|node| node.outputs.first() == Some(&Some(output)))?;
+        if node.operator != "Softmax" || !node.domain.is_empty() {
+            return None;
+        }
+        let before = node.inputs.first().copied().flatten()?;
+        let name = node.place.node.clone();
+        self.outputs[0] = Port { id: before, ..self.outputs[0].clone() };
+        self.prune();
+        Some(format!("the Softmax at the end (`{name}`) is left out: the network gives logits"))
+    }
+}
+
+impl Parts {
+    /// Gives the last layer another number of outputs, and none of the file's numbers.
+    fn set_outputs(&mut self, wanted: i64) -> Result<Option<String>> {
+        let no_head = || Error::graph(format!("its outputs cannot become {wanted}: no layer stands before the output"));
+        let head = &mut self.layers[self.head.ok_or_else(no_head)?];
+        let had = match &mut head.shape {
+            Shape::Linear { outputs, .. } => std::mem::replace(outputs, wanted),
+            Shape::Conv { weight, groups: 1, .. } => std::mem::replace(&mut weight[0], wanted),
+            _ => return Err(no_head()),
+        };
+        if had == wanted {
+            return Ok(None);
+        }
+        head.tensors.iter_mut().for_each(|tensor| *tensor = None);
+        Ok(Some(format!("the head `{}` has {wanted} outputs here, {had} in the file: it starts afresh", head.name)))
+    }
+
+    /// The file's numbers by the names of the network's variables, and where they come from.
+    fn named(&self, graph: &Graph, float: Kind) -> Result<(Vec<(String, Tensor)>, Vec<Origin>)> {
+        const OF_NORM: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
+        let (mut tensors, mut origins) = (Vec::new(), Vec::new());
+        for layer in &self.layers {
+            for ((tensor, origin), part) in layer.tensors.iter().zip(&layer.origins).zip(OF_NORM) {
+                let (Some(tensor), Some(initialiser)) = (tensor, origin) else { continue };
+                let variable = format!("{}.{part}", layer.name);
+                origins.push(Origin {
+                    variable: variable.clone(),
+                    initialiser: initialiser.clone(),
+                    shape: tensor.size(),
+                    turned: layer.turned && part == "weight",
+                });
+                tensors.push((variable, layer.shaped(part, tensor)?.f_to_kind(float)?));
+            }
+        }
+        for (id, name) in &self.values {
+            let (variable, tensor) = (format!("{name}.value"), &graph.constants[id]);
+            let initialiser = graph.names[*id].clone();
+            origins.push(Origin { variable: variable.clone(), initialiser, shape: tensor.size(), turned: false });
+            tensors.push((variable, tensor.f_to_kind(float)?));
+        }
+        Ok((tensors, origins))
+    }
+}

@@ -1,0 +1,32 @@
+//! ONNX graphs as networks of fidgp's layers.
+
+mod attributes;
+mod constant;
+mod element;
+mod error;
+mod export;
+mod file;
+mod finish;
+mod graph;
+mod import;
+mod inline;
+mod inspect;
+mod names;
+mod network;
+mod ops;
+mod parts;
+mod plain;
+mod program;
+mod proto;
+mod roles;
+mod writer;
+
+pub use element::Element;
+pub use error::{Error, Place, Result};
+pub use export::Exported;
+pub use finish::Outputs;
+pub use graph::{Graph, Port};
+pub use import::{Import, Origin, Wanted};
+pub use inspect::{Inspection, operators};
+pub use network::GraphNetwork;
+pub use plain::Plain;

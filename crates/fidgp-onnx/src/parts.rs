@@ -1,0 +1,287 @@
+//! Layers of a graph, found by the roles of its operators.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tch::Tensor;
+
+use crate::error::Result;
+use crate::graph::{Graph, Id, Node};
+use crate::names::{self, Taken};
+use crate::ops::Window;
+use crate::roles::Roles;
+
+/// What a graph is made of.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub layers: Vec<Found>,
+    /// Parameters that are no layer's: by value, with the name of each.
+    pub values: Vec<(Id, String)>,
+    /// The layer behind which nothing is learnt, by number.
+    pub head: Option<usize>,
+    /// What a user should know.
+    pub notes: Vec<String>,
+    taken: Taken,
+}
+
+/// A layer.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub name: String,
+    pub shape: Shape,
+    /// Its tensors in the order of the layer's kind: weight and bias, or γ, β, mean and variance. As the layer holds them.
+    pub tensors: Vec<Option<Tensor>>,
+    /// The names of their initialisers.
+    pub origins: Vec<Option<String>>,
+    /// Whether the file holds the weight turned, `[d_in, d_out]`.
+    pub turned: bool,
+}
+
+impl Found {
+    /// A tensor in the shape the layer holds it: one axis of a convolution is two.
+    pub(crate) fn shaped(&self, variable: &str, tensor: &Tensor) -> Result<Tensor> {
+        match &self.shape {
+            Shape::Conv { weight, .. } if variable == "weight" && weight.len() == 3 => Ok(tensor.f_unsqueeze(2)?),
+            _ if variable == "weight" && tensor.dim() > 1 => Ok(tensor.shallow_clone()),
+            _ => Ok(tensor.f_reshape([-1])?),
+        }
+    }
+}
+
+/// What a layer computes.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// `x Wᵀ + b`
+    Linear { inputs: i64, outputs: i64, bias: bool },
+    /// A convolution over one or two axes.
+    Conv { weight: Vec<i64>, groups: i64, window: Window, bias: bool },
+    /// Batch normalisation.
+    BatchNorm { features: i64, epsilon: f64, momentum: f64 },
+    /// Layer normalisation over the last axis.
+    LayerNorm { features: i64, epsilon: f64 },
+}
+
+/// What makes two nodes one layer: the initialisers they share.
+type Shared = (Id, Option<Id>);
+
+impl Parts {
+    /// Finds the layers of a graph and puts them in place of their nodes.
+    pub(crate) fn find(graph: &mut Graph) -> Result<Self> {
+        let roles = Roles::of(graph);
+        let mut finder = Finder { parts: Self::default(), known: BTreeMap::new(), roles };
+        for number in 0..graph.nodes.len() {
+            finder.visit(graph, number);
+        }
+        let mut parts = finder.parts;
+        graph.prune();
+        let roles = Roles::of(graph); // nodes have gone
+        let needed: BTreeSet<Id> = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().copied()).collect();
+        for id in graph.initialisers.iter().copied().filter(|id| needed.contains(id)) {
+            if roles.is_parameter(graph, id) {
+                let name = parts.taken.claim(&graph.names[id]);
+                parts.values.push((id, name));
+            }
+        }
+        parts.head = head(graph);
+        Ok(parts)
+    }
+}
+
+/// The last layer on the only way to the output; behind it stand operators without parameters.
+fn head(graph: &Graph) -> Option<usize> {
+    let makers: BTreeMap<Id, &Node> =
+        graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten().map(move |id| (*id, node))).collect();
+    let mut at = graph.outputs.first()?.id;
+    loop {
+        let node = makers.get(&at)?;
+        if node.layer.is_some() {
+            return node.layer;
+        }
+        at = node.inputs.first().copied().flatten()?;
+    }
+}
+
+struct Finder {
+    parts: Parts,
+    known: BTreeMap<Shared, usize>,
+    roles: Roles,
+}
+
+impl Finder {
+    fn visit(&mut self, graph: &mut Graph, number: usize) {
+        let node = &graph.nodes[number];
+        if !node.domain.is_empty() || node.inputs.first().copied().flatten().is_none_or(|id| self.roles.is_fixed(id)) {
+            return;
+        }
+        let found = match node.operator.as_str() {
+            "Gemm" => self.gemm(graph, node),
+            "MatMul" => return self.matmul(graph, number),
+            "Conv" => self.conv(graph, node),
+            "BatchNormalization" => self.batch_norm(graph, node),
+            "LayerNormalization" => self.layer_norm(graph, node),
+            _ => None,
+        };
+        if let Some((found, shared)) = found {
+            let layer = self.add(graph, number, found, shared);
+            let node = &mut graph.nodes[number];
+            node.layer = Some(layer);
+            node.inputs.truncate(1);
+        }
+    }
+
+    /// A new layer, or one that is there already because its weight is.
+    fn add(&mut self, graph: &mut Graph, number: usize, mut found: Found, shared: Shared) -> usize {
+        let twice = self.known.get(&shared).copied();
+        let is_norm = matches!(found.shape, Shape::BatchNorm { .. } | Shape::LayerNorm { .. });
+        if let Some(layer) = twice.filter(|_| !is_norm) {
+            self.parts.notes.push(format!("layer `{}` is used more than once", self.parts.layers[layer].name));
+            return layer;
+        }
+        if twice.is_some() {
+            let advice = "each has its own copy here; equal ones are merged by PyTorch's older exporter";
+            self.parts.notes.push(format!("the parameters of `{}` serve several normalisations: {advice}", found.name));
+            found.name = graph.nodes[number].scope.clone().unwrap_or(found.name);
+        }
+        found.name = self.parts.taken.claim(&found.name);
+        self.parts.layers.push(found);
+        self.known.insert(shared, self.parts.layers.len() - 1);
+        self.parts.layers.len() - 1
+    }
+
+    /// A weight's initialiser, the name of its layer, and whether it is turned.
+    fn weight(&self, graph: &Graph, node: &Node, place: usize) -> Option<(Id, String, bool)> {
+        let (root, turned) = self.roles.root(node.inputs.get(place).copied().flatten()?)?;
+        let own = &graph.names[root];
+        let name = if names::is_made(own) { node.scope.clone() } else { Some(names::of_weight(own).to_owned()) };
+        Some((root, name.unwrap_or_else(|| node.place.node.trim_matches('/').replace('/', ".")), turned))
+    }
+
+    /// The initialiser of a bias of so many numbers; `None` inside where there is none, outside where it is no constant.
+    fn bias(&self, graph: &Graph, node: &Node, place: usize, length: i64) -> Option<Option<Id>> {
+        let Some(id) = node.inputs.get(place).copied().flatten() else { return Some(None) };
+        let (root, _) = self.roles.root(id)?;
+        (graph.constants[&root].numel() as i64 == length).then_some(Some(root))
+    }
+
+    fn gemm(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared)> {
+        let attributes = &node.attributes;
+        let plain = |name| attributes.float(name, 1.0).is_ok_and(|factor| (factor - 1.0).abs() < f64::EPSILON);
+        if !plain("alpha") || !plain("beta") || attributes.flag("transA", false).ok()? {
+            return None;
+        }
+        let (root, name, turned) = self.weight(graph, node, 1)?;
+        let outputs_first = attributes.flag("transB", false).ok()? != turned;
+        attributes.all_read().ok()?;
+        let outputs = matrix(&graph.constants[&root], outputs_first)?.size()[0];
+        let bias = self.bias(graph, node, 2, outputs)?;
+        linear(graph, name, root, outputs_first, bias)
+    }
+
+    /// A product with a constant matrix; the sum with a constant after it is its bias.
+    fn matmul(&mut self, graph: &mut Graph, number: usize) {
+        let node = &graph.nodes[number];
+        let Some((root, name, turned)) = self.weight(graph, node, 1) else { return };
+        let Some(outputs) = matrix(&graph.constants[&root], turned).map(|weight| weight.size()[0]) else { return };
+        let after = self.sum_after(graph, node, outputs);
+        let Some((found, shared)) = linear(graph, name, root, turned, after.map(|(_, bias)| bias)) else { return };
+        let layer = self.add(graph, number, found, shared);
+        let input = graph.nodes[number].inputs[0];
+        let place = after.map_or(number, |(sum, _)| sum);
+        graph.nodes[place].inputs = vec![input];
+        graph.nodes[place].layer = Some(layer);
+    }
+
+    /// The node that adds a bias to the result of another, and that bias.
+    fn sum_after(&self, graph: &Graph, node: &Node, outputs: i64) -> Option<(usize, Id)> {
+        let made = node.outputs.first().copied().flatten()?;
+        if graph.outputs.iter().any(|port| port.id == made) {
+            return None;
+        }
+        let (sum, place) = self.roles.only_use(made)?;
+        let node = &graph.nodes[sum];
+        let other = node.inputs.get(1 - place.min(1)).copied().flatten()?;
+        let (bias, _) = self.roles.root(other)?;
+        (node.operator == "Add" && graph.constants[&bias].size() == [outputs]).then_some((sum, bias))
+    }
+
+    fn conv(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared)> {
+        let (root, name, _) = self.weight(graph, node, 1)?;
+        let weight = &graph.constants[&root];
+        let size = weight.size();
+        let axes = size.len().checked_sub(2).filter(|axes| (1..=2).contains(axes))?;
+        let bias = self.bias(graph, node, 2, size[0])?;
+        let window = Window::read(&node.attributes, axes).ok()?;
+        let groups = node.attributes.int("group", 1).ok().filter(|groups| *groups >= 1)?;
+        let kernel = node.attributes.ints("kernel_shape").ok()?;
+        node.attributes.all_read().ok()?;
+        if kernel.is_some_and(|kernel| kernel != size[2..]) || size[0] % groups != 0 {
+            return None;
+        }
+        let shape = Shape::Conv { weight: size, groups, window, bias: bias.is_some() };
+        Some((found(graph, name, shape, [Some(root), bias]), (root, bias)))
+    }
+
+    fn batch_norm(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared)> {
+        let (root, name, _) = self.weight(graph, node, 1)?;
+        let features = graph.constants[&root].numel() as i64;
+        let vector = |place| self.bias(graph, node, place, features).flatten();
+        let others = [vector(2)?, vector(3)?, vector(4)?];
+        if node.outputs.iter().skip(1).flatten().any(|id| self.roles.is_used(*id)) {
+            return None;
+        }
+        let epsilon = node.attributes.float("epsilon", 1e-5).ok()?;
+        let momentum = 1.0 - node.attributes.float("momentum", 0.9).ok()?;
+        let momentum = if momentum > 0.0 && momentum <= 1.0 { momentum } else { 0.1 };
+        node.attributes.ignore("training_mode"); // the pass says whether it trains
+        node.attributes.all_read().ok()?;
+        let shape = Shape::BatchNorm { features, epsilon, momentum };
+        let ids = [Some(root), Some(others[0]), Some(others[1]), Some(others[2])];
+        Some((found(graph, name, shape, ids), (root, Some(others[0]))))
+    }
+}
+
+impl Finder {
+    fn layer_norm(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared)> {
+        let (root, name, _) = self.weight(graph, node, 1)?;
+        let features = graph.constants[&root].numel() as i64;
+        let bias = self.bias(graph, node, 2, features)??;
+        let epsilon = node.attributes.float("epsilon", 1e-5).ok()?;
+        node.attributes.must_be("stash_type", 1).ok()?;
+        let last = node.attributes.int("axis", -1).ok()? == -1 && graph.constants[&root].dim() == 1;
+        node.attributes.all_read().ok()?;
+        if !last || node.outputs.iter().skip(1).flatten().next().is_some() {
+            return None;
+        }
+        let shape = Shape::LayerNorm { features, epsilon };
+        Some((found(graph, name, shape, [Some(root), Some(bias)]), (root, Some(bias))))
+    }
+}
+
+/// A constant as a matrix `[d_out, d_in]`.
+fn matrix(tensor: &Tensor, outputs_first: bool) -> Option<Tensor> {
+    let [rows, columns] = tensor.size()[..] else { return None };
+    if rows < 1 || columns < 1 {
+        return None;
+    }
+    if outputs_first { Some(tensor.shallow_clone()) } else { tensor.f_transpose(0, 1).ok()?.f_contiguous().ok() }
+}
+
+fn linear(graph: &Graph, name: String, root: Id, outputs_first: bool, bias: Option<Id>) -> Option<(Found, Shared)> {
+    let weight = matrix(&graph.constants[&root], outputs_first)?;
+    let shape = Shape::Linear { inputs: weight.size()[1], outputs: weight.size()[0], bias: bias.is_some() };
+    let mut layer = found(graph, name, shape, [Some(root), bias]);
+    layer.tensors[0] = Some(weight);
+    layer.turned = !outputs_first;
+    Some((layer, (root, bias)))
+}
+
+fn found<const N: usize>(graph: &Graph, name: String, shape: Shape, ids: [Option<Id>; N]) -> Found {
+    let tensor = |id: &Option<Id>| id.map(|id| graph.constants[&id].shallow_clone());
+    let origin = |id: &Option<Id>| id.map(|id| graph.names[id].clone());
+    Found {
+        name,
+        shape,
+        tensors: ids.iter().map(tensor).collect(),
+        origins: ids.iter().map(origin).collect(),
+        turned: false,
+    }
+}

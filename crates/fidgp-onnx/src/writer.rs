@@ -1,0 +1,100 @@
+//! A graph that is being written.
+
+use tch::{Kind, Tensor};
+
+use crate::error::Result;
+use crate::proto::{
+    AttributeKind, AttributeProto, DimensionProto, GraphProto, Length, NodeProto, TensorProto, TensorShapeProto,
+    TensorTypeProto, TypeProto, ValueInfoProto,
+};
+
+/// A tensor as a message in f32, or in i64.
+pub(crate) fn message(name: &str, tensor: &Tensor) -> Result<TensorProto> {
+    let (dims, flat) = (tensor.size(), tensor.f_to_device(tch::Device::Cpu)?.f_reshape([-1])?);
+    let name = name.to_owned();
+    if tensor.kind() == Kind::Int64 {
+        let bytes: Vec<u8> = Vec::<i64>::try_from(flat)?.into_iter().flat_map(i64::to_le_bytes).collect();
+        return Ok(TensorProto { name, dims, data_type: 7, raw_data: bytes.into(), ..TensorProto::default() });
+    }
+    let numbers = Vec::<f32>::try_from(flat.f_to_kind(Kind::Float)?)?;
+    let bytes: Vec<u8> = numbers.into_iter().flat_map(f32::to_le_bytes).collect();
+    Ok(TensorProto { name, dims, data_type: 1, raw_data: bytes.into(), ..TensorProto::default() })
+}
+
+/// A graph that is being written.
+pub(crate) struct Writer {
+    pub graph: GraphProto,
+}
+
+impl Writer {
+    /// Adds a constant; its name.
+    pub(crate) fn constant(&mut self, name: &str, tensor: &Tensor) -> Result<String> {
+        self.graph.initializer.push(message(name, tensor)?);
+        Ok(name.to_owned())
+    }
+
+    /// Adds a constant number; its name.
+    pub(crate) fn number(&mut self, name: &str, value: f64) -> String {
+        let raw_data = (value as f32).to_le_bytes().to_vec().into();
+        self.graph.initializer.push(TensorProto {
+            name: name.to_owned(),
+            data_type: 1,
+            raw_data,
+            ..TensorProto::default()
+        });
+        name.to_owned()
+    }
+
+    /// Adds a list of whole numbers; its name.
+    pub(crate) fn whole(&mut self, name: &str, values: &[i64]) -> String {
+        let raw_data = values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into();
+        let dims = vec![values.len() as i64];
+        self.graph.initializer.push(TensorProto {
+            name: name.to_owned(),
+            dims,
+            data_type: 7,
+            raw_data,
+            ..TensorProto::default()
+        });
+        name.to_owned()
+    }
+
+    /// Adds a node with one output; its name.
+    pub(crate) fn node(&mut self, operator: &str, inputs: &[&str], output: &str) -> String {
+        self.node_with(operator, inputs, output, &[])
+    }
+
+    /// The same with settings, whole numbers.
+    pub(crate) fn node_with(
+        &mut self,
+        operator: &str,
+        inputs: &[&str],
+        output: &str,
+        settings: &[(&str, i64)],
+    ) -> String {
+        let setting = |(name, value): &(&str, i64)| AttributeProto {
+            name: (*name).to_owned(),
+            i: *value,
+            r#type: AttributeKind::Int as i32,
+            ..AttributeProto::default()
+        };
+        self.graph.node.push(NodeProto {
+            input: inputs.iter().map(ToString::to_string).collect(),
+            output: vec![output.to_owned()],
+            name: output.to_owned(),
+            op_type: operator.to_owned(),
+            attribute: settings.iter().map(setting).collect(),
+            ..NodeProto::default()
+        });
+        output.to_owned()
+    }
+
+    /// Names an output of the graph, one row for each example.
+    pub(crate) fn output(&mut self, name: &str, columns: Option<i64>) {
+        let fixed = columns.map(|columns| DimensionProto { value: Some(Length::Fixed(columns)) });
+        let rows = DimensionProto { value: Some(Length::Named("N".to_owned())) };
+        let shape = TensorShapeProto { dim: std::iter::once(rows).chain(fixed).collect() };
+        let tensor_type = Some(TensorTypeProto { elem_type: 1, shape: Some(shape) });
+        self.graph.output.push(ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type }) });
+    }
+}

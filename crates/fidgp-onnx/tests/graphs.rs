@@ -1,0 +1,185 @@
+//! Graphs against what onnxruntime and PyTorch make of them (`scripts/onnx-fixtures` writes the fixtures).
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use fidgp::Key;
+use fidgp::layer::{Layers, Mode, Network, Pass, init, trace};
+use fidgp_onnx::{Graph, Import, Plain, Wanted};
+use tch::nn::VarStore;
+use tch::{Device, Kind, Tensor};
+
+const NETWORKS: [&str; 7] = ["mlp_layer_norm", "mlp_batch_norm", "table_transformer", "lstm", "gru", "unet", "signal"];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn stored(name: &str) -> HashMap<String, Tensor> {
+    Tensor::read_safetensors(fixture(&format!("{name}.safetensors"))).unwrap().into_iter().collect()
+}
+
+fn graph(name: &str) -> Graph {
+    Graph::read(&fixture(&format!("{name}.onnx"))).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The greatest difference, relative to the greatest number.
+fn gap(one: &Tensor, other: &Tensor) -> f64 {
+    assert_eq!(one.size(), other.size());
+    assert_eq!(one.kind(), other.kind());
+    if one.numel() == 0 {
+        return 0.0;
+    }
+    let (one, other) = (one.to_kind(Kind::Double), other.to_kind(Kind::Double));
+    let scale = other.abs().max().double_value(&[]).max(1e-6);
+    (one - other).abs().max().double_value(&[]) / scale
+}
+
+fn compare_with_runtime(name: &str) -> usize {
+    let (plain, stored) = (Plain::new(&graph(name), Kind::Float).unwrap(), stored(name));
+    let inputs: Vec<_> =
+        plain.inputs().iter().map(|port| stored[&format!("in.{}", port.name)].shallow_clone()).collect();
+    let outputs = plain.run(&inputs).unwrap();
+    for (port, ours) in plain.outputs().iter().zip(&outputs) {
+        let gap = gap(ours, &stored[&format!("out.{}", port.name)]);
+        assert!(gap < 1e-5, "{name}, {}: {gap:e}", port.name);
+    }
+    outputs.len()
+}
+
+#[test]
+fn operators_give_what_onnxruntime_gives() {
+    for (opset, least) in [(11, 125), (17, 125), (21, 125)] {
+        let compared = compare_with_runtime(&format!("operators{opset}"));
+        assert!(compared >= least, "opset {opset}: only {compared} outputs");
+    }
+}
+
+#[test]
+fn networks_give_what_onnxruntime_gives() {
+    for name in NETWORKS {
+        for exporter in ["dynamo", "script"] {
+            compare_with_runtime(&format!("{name}.{exporter}"));
+        }
+    }
+}
+
+/// A network with the file's numbers, in a store.
+fn filled(name: &str) -> (Import, VarStore) {
+    let mut import = Import::new(graph(name), &Wanted::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let store = VarStore::new(Device::Cpu);
+    init(&mut import.network, &store.root(), Key::new(1)).unwrap();
+    let variables = store.variables();
+    assert_eq!(variables.len(), import.tensors.len(), "{name}");
+    for (variable, tensor) in &import.tensors {
+        tch::no_grad(|| variables[variable].shallow_clone().copy_(tensor));
+    }
+    (import, store)
+}
+
+#[test]
+fn gradients_of_every_parameter_are_pytorchs() {
+    for name in NETWORKS {
+        for exporter in ["dynamo", "script"] {
+            let name = format!("{name}.{exporter}");
+            let (import, store) = filled(&name);
+            let stored = stored(&name);
+            let output = import.network.forward(&stored["in.input"], &mut Pass::plain(Mode::Eval)).unwrap();
+            (&output * &stored["direction"]).sum(Kind::Float).backward();
+            let variables = store.variables();
+            let ours: HashMap<_, _> =
+                import.origins.iter().map(|one| (one.initialiser.as_str(), variables[&one.variable].grad())).collect();
+            let wanted: Vec<_> =
+                stored.iter().filter_map(|(key, value)| Some((key.strip_prefix("grad.")?, value))).collect();
+            assert!(wanted.len() >= 6, "{name}");
+            let largest = wanted.iter().map(|(_, one)| one.abs().max().double_value(&[])).fold(0.0, f64::max);
+            for (parameter, theirs) in wanted {
+                let found = ours.get(parameter).unwrap_or_else(|| panic!("{name}: no parameter `{parameter}`"));
+                let same = if found.dim() == 2 && found.size() != theirs.size() {
+                    found.tr()
+                } else {
+                    found.view(&theirs.size()[..])
+                };
+                let off = (same - theirs).abs().max().double_value(&[]);
+                assert!(off < 2e-5 * largest, "{name}, {parameter}: {off:e} of {largest:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn layers_are_named_after_their_weights_and_have_slots() {
+    for exporter in ["dynamo", "script"] {
+        let name = format!("table_transformer.{exporter}");
+        let (import, _store) = filled(&name);
+        let slots: Vec<_> = import.network.slots().iter().map(|slot| slot.name().to_owned()).collect();
+        for layer in ["encoder.layers.0.self_attn.in_proj", "encoder.layers.1.linear2", "head"] {
+            assert!(slots.iter().any(|slot| slot == layer), "{name}: {layer} not in {slots:?}");
+        }
+        assert_eq!(import.network.head(), Some("head"));
+        let all: Vec<_> = import.network.layers().iter().map(|layer| layer.name().to_owned()).collect();
+        for other in ["token", "scale", "encoder.layers.0.norm1"] {
+            assert!(all.iter().any(|layer| layer == other), "{name}: {other} not in {all:?}");
+        }
+    }
+}
+
+#[test]
+fn batch_norm_is_a_real_one() {
+    let (import, store) = filled("mlp_batch_norm.dynamo");
+    let x = Key::new(2).normal(&[16, 6], Kind::Float, Device::Cpu) + 3.0;
+    let before = store.variables()["body.1.running_mean"].copy();
+    _ = import.network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
+    assert_eq!(before, store.variables()["body.1.running_mean"]);
+    _ = import.network.forward(&x, &mut Pass::plain(Mode::Train)).unwrap();
+    assert_ne!(before, store.variables()["body.1.running_mean"]);
+}
+
+#[test]
+fn a_head_for_other_classes_starts_afresh() {
+    let wanted = Wanted { outputs: Some(7), ..Wanted::default() };
+    let mut import = Import::new(graph("unet.dynamo"), &wanted).unwrap();
+    assert!(
+        import.notes.iter().any(|note| note.contains("`head` has 7 outputs here, 5 in the file")),
+        "{:?}",
+        import.notes
+    );
+    assert!(import.tensors.iter().all(|(name, _)| !name.starts_with("head.")));
+    let layers = trace(&import.network, &[3, 16, 16]).unwrap();
+    assert!(layers.iter().any(|layer| layer.name == "head" && layer.is_head));
+    let store = VarStore::new(Device::Cpu);
+    init(&mut import.network, &store.root(), Key::new(1)).unwrap();
+    let output = import
+        .network
+        .forward(&Tensor::zeros([1, 3, 16, 16], (Kind::Float, Device::Cpu)), &mut Pass::plain(Mode::Eval));
+    assert_eq!(output.unwrap().size(), [1, 7, 16, 16]);
+}
+
+#[test]
+fn a_softmax_at_the_end_is_left_out() {
+    let (import, store) = filled("pictures.dynamo");
+    assert!(import.notes.iter().any(|note| note.contains("gives logits")), "{:?}", import.notes);
+    let stored = stored("pictures.dynamo");
+    let logits = import.network.forward(&stored["in.input"], &mut Pass::plain(Mode::Eval)).unwrap();
+    assert!(gap(&logits.softmax(1, Kind::Float), &stored["out.output"]) < 1e-5);
+    assert!(gap(&logits, &stored["out.output"]) > 1e-2);
+    // momentum and ε are the file's: the second normalisation moves ten times slower
+    let before: Vec<_> = ["bn1", "bn2"].map(|name| store.variables()[&format!("{name}.running_mean")].copy()).into();
+    _ = import.network.forward(&(&stored["in.input"] * 3.0 + 2.0), &mut Pass::plain(Mode::Train)).unwrap();
+    let slow = |name: &str, before: &Tensor| {
+        (&store.variables()[&format!("{name}.running_mean")] - before).abs().max().double_value(&[])
+    };
+    assert!(
+        slow("bn1", &before[0]) > 0.01 && slow("bn2", &before[1]) < 0.05,
+        "{} {}",
+        slow("bn1", &before[0]),
+        slow("bn2", &before[1])
+    );
+}
+
+#[test]
+fn double_precision_goes_through() {
+    let plain = Plain::new(&graph("table_transformer.dynamo"), Kind::Double).unwrap();
+    let output = plain.run(&[stored("table_transformer.dynamo")["in.input"].shallow_clone()]).unwrap();
+    assert_eq!(output[0].kind(), Kind::Double);
+}

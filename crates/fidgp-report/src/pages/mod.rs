@@ -1,0 +1,16 @@
+//! Pages: one HTML file each that needs nothing else: no network, no fonts, no scripts.
+
+/// The page of several configs side by side.
+pub mod comparison;
+/// The page of the complexity table.
+pub mod complexity;
+/// The growth of times as tables and charts.
+pub mod growth;
+/// The page of an out-of-distribution benchmark.
+pub mod ood;
+/// The page of finished runs.
+pub mod run;
+/// Runs in, files out.
+pub mod write;
+
+mod html;

@@ -1,0 +1,27 @@
+//! Serves models with their uncertainty over HTTP.
+//!
+//! A [`Model`] answers a batch of inputs; everything else is here: the Open Inference Protocol v2 (JSON and binary tensors) and
+//! one plain endpoint, a queue and a worker for each model, limits, metrics, a log of predictions, and a page to try it.
+//! Nothing in this crate knows tensors or libtorch, so its tests run in seconds.
+//!
+//! ARCHITECTURE.md has the order of the modules.
+
+pub mod answer;
+mod failure;
+pub mod limits;
+pub mod log;
+mod metrics;
+pub mod model;
+mod page;
+mod plain;
+pub mod protocol;
+pub mod queue;
+pub mod repository;
+mod routes;
+pub mod security;
+pub mod server;
+
+pub use answer::{Answer, Decision, Interval, LabelSet, OutOfDistribution, Prediction, Uncertainty};
+pub use limits::Limits;
+pub use model::{Item, Model, ModelError, Options, Outputs, Signature, Takes};
+pub use server::{Address, Server, Tls};

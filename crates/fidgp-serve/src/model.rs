@@ -1,0 +1,89 @@
+//! What the server asks of a model.
+
+use std::fmt::Debug;
+
+use crate::answer::Answer;
+
+/// A trained model. It lives on a thread of its own, so it need not be shared.
+pub trait Model: Send {
+    /// What it takes and gives.
+    fn signature(&self) -> Signature;
+
+    /// Answers a batch, one result for each item and in their order: an input that cannot be used spoils its own place only.
+    ///
+    /// # Errors
+    /// When nothing can be said about any of them.
+    fn predict(&mut self, items: &[Item], options: &Options) -> Result<Vec<Result<Answer, ModelError>>, ModelError>;
+}
+
+/// One input.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// The bytes of a picture file: PNG, JPEG or WebP.
+    Picture(Vec<u8>),
+    /// A picture's numbers, 0 … 255, channel by channel, in the size that the model takes.
+    Pixels(Vec<f32>),
+    /// A row of a table, its features in the model's order.
+    Row(Vec<f64>),
+}
+
+/// What a model takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Takes {
+    /// Pictures, brought to this size if they come as files; none where any size will do.
+    Pictures {
+        /// Channels, height and width.
+        size: Option<[i64; 3]>,
+    },
+    /// Rows with these features.
+    Rows {
+        /// Their names, in order.
+        features: Vec<String>,
+    },
+}
+
+/// What a model gives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outputs {
+    /// One of these classes.
+    Classes(Vec<String>),
+    /// A number, called so.
+    Number(String),
+    /// One of these classes for every pixel.
+    Pixels(Vec<String>),
+}
+
+/// What a model takes and gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signature {
+    /// Input.
+    pub takes: Takes,
+    /// Output.
+    pub gives: Outputs,
+    /// Levels of its sets or intervals.
+    pub levels: Vec<f64>,
+    /// Whether it scores how unlike the training data an input is.
+    pub scores_ood: bool,
+    /// Whether it says what to do with a prediction.
+    pub decides: bool,
+}
+
+/// What a request may ask for. Requests are batched with others that ask for the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Weight draws; the model's own number without it.
+    pub draws: Option<u64>,
+    /// Largest Monte-Carlo error of a probability: so many draws as that needs, at most `draws`.
+    pub tolerance: Option<f64>,
+}
+
+/// Why a model could not answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// The input cannot be used; the words are for who sent it.
+    #[error("{0}")]
+    Input(String),
+    /// The model failed; the words are for the log.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,252 @@
+//! A request to infer: tensors in, and what is wanted of the answer.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{BadRequest, Data, Datatype, Parts};
+use crate::limits::Limits;
+use crate::model::{Item, Options, Signature, Takes};
+
+/// A request as it comes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InferRequest {
+    /// Chosen by the client, sent back.
+    pub id: Option<String>,
+    /// `draws`, `tolerance`, `binary_data_output`.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// Tensors.
+    pub inputs: Vec<RequestTensor>,
+    /// Which outputs are wanted; all without it.
+    pub outputs: Option<Vec<RequestedOutput>>,
+}
+
+/// A tensor of a request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestTensor {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// The type of its elements.
+    pub datatype: Datatype,
+    /// `binary_data_size`.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// Its elements, unless they follow as bytes.
+    pub data: Option<Data>,
+}
+
+/// An output that is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestedOutput {
+    /// Its name.
+    pub name: String,
+    /// `binary_data`.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+}
+
+impl InferRequest {
+    /// Reads a body, tensors as bytes included.
+    ///
+    /// # Errors
+    /// When it is not what the protocol says; the message names the field.
+    pub fn read(parts: &Parts) -> Result<Self, BadRequest> {
+        let mut request: Self =
+            serde_json::from_slice(parts.json).map_err(|error| BadRequest::new(error.to_string()))?;
+        let mut rest = parts.tensors;
+        for tensor in &mut request.inputs {
+            tensor.take_bytes(&mut rest)?;
+            tensor.check()?;
+        }
+        if rest.is_empty() {
+            return Ok(request);
+        }
+        Err(BadRequest::new(format!("{} bytes follow the JSON that no input asks for by binary_data_size", rest.len())))
+    }
+}
+
+impl RequestTensor {
+    /// Takes its elements from the bytes behind the JSON, where it says that they are there.
+    fn take_bytes(&mut self, rest: &mut &[u8]) -> Result<(), BadRequest> {
+        let Some(size) = self.parameters.get("binary_data_size") else { return Ok(()) };
+        let name = &self.name;
+        if self.data.is_some() {
+            return Err(BadRequest::new(format!("input `{name}` has both data and binary_data_size")));
+        }
+        let size = size.as_u64().and_then(|size| usize::try_from(size).ok());
+        let size =
+            size.ok_or_else(|| BadRequest::new(format!("input `{name}`: binary_data_size is no whole number")))?;
+        let Some((bytes, others)) = rest.split_at_checked(size) else {
+            let why = format!("input `{name}`: binary_data_size is {size}, {} bytes are left", rest.len());
+            return Err(BadRequest::new(why));
+        };
+        let data = Data::from_bytes(self.datatype, bytes)
+            .map_err(|error| BadRequest::new(format!("input `{name}`: {error}")))?;
+        (self.data, *rest) = (Some(data), others);
+        Ok(())
+    }
+
+    /// Whether shape, type and elements fit.
+    fn check(&self) -> Result<(), BadRequest> {
+        let name = &self.name;
+        let Some(data) = &self.data else { return Err(BadRequest::new(format!("input `{name}` has no data"))) };
+        if (self.datatype == Datatype::Bytes) != matches!(data, Data::Bytes(_)) && !data.is_empty() {
+            return Err(BadRequest::new(format!("input `{name}`: its data are not of its datatype")));
+        }
+        let wanted = self.shape.iter().try_fold(1_u64, |product, side| product.checked_mul(*side));
+        if wanted == Some(data.len() as u64) {
+            return Ok(());
+        }
+        Err(BadRequest::new(format!("input `{name}`: shape {:?} does not fit {} elements", self.shape, data.len())))
+    }
+}
+
+/// What the request asks for in its parameters. `binary_data_output` is read elsewhere.
+///
+/// # Errors
+/// On a parameter that is not known or cannot be.
+pub fn options(parameters: &Map<String, Value>, limits: &Limits) -> Result<Options, BadRequest> {
+    let mut options = Options::default();
+    for (name, value) in parameters {
+        match name.as_str() {
+            "draws" => {
+                let draws = value.as_u64().filter(|draws| (1..=limits.draws).contains(draws));
+                let wrong = || BadRequest::new(format!("draws must be a whole number from 1 to {}", limits.draws));
+                options.draws = Some(draws.ok_or_else(wrong)?);
+            }
+            "tolerance" => {
+                let tolerance = value.as_f64().filter(|tolerance| *tolerance > 0.0 && *tolerance < 1.0);
+                let wrong = || BadRequest::new("tolerance must be a number between 0 and 1; 0.01 is one per cent");
+                options.tolerance = Some(tolerance.ok_or_else(wrong)?);
+            }
+            "binary_data_output" if value.is_boolean() => {}
+            _ => {
+                return Err(BadRequest::new(format!(
+                    "parameter `{name}` is not known; there are draws, tolerance and binary_data_output"
+                )));
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// The inputs of a model in a request's tensors.
+///
+/// # Errors
+/// When the tensors are not those of the model, or are too many.
+pub fn items(tensors: &[RequestTensor], signature: &Signature, limits: &Limits) -> Result<Vec<Item>, BadRequest> {
+    let items = match &signature.takes {
+        Takes::Pictures { size } => pictures(only(tensors, &["image", "picture"])?, *size)?,
+        Takes::Rows { features } if is_matrix(tensors) => matrix(only(tensors, &["row"])?, features.len())?,
+        Takes::Rows { features } => columns(tensors, features)?,
+    };
+    check_count(items.len(), limits)?;
+    Ok(items)
+}
+
+/// Refuses a request of nothing, or of too much.
+///
+/// # Errors
+/// So.
+pub fn check_count(count: usize, limits: &Limits) -> Result<(), BadRequest> {
+    match count {
+        0 => Err(BadRequest::new("the request has no inputs")),
+        count if count > limits.items => {
+            Err(BadRequest::new(format!("{count} inputs are more than the {} of a request", limits.items)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn only<'a>(tensors: &'a [RequestTensor], names: &[&str]) -> Result<&'a RequestTensor, BadRequest> {
+    match tensors {
+        [tensor] if names.contains(&tensor.name.as_str()) => Ok(tensor),
+        _ => {
+            let given: Vec<_> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            Err(BadRequest::new(format!("inputs are {given:?}, the model takes one of {names:?}")))
+        }
+    }
+}
+
+/// Picture files, or pixels in the model's own size.
+fn pictures(tensor: &RequestTensor, size: Option<[i64; 3]>) -> Result<Vec<Item>, BadRequest> {
+    match (&tensor.data, size) {
+        (Some(Data::Bytes(files)), _) => Ok(files.iter().cloned().map(Item::Picture).collect()),
+        (Some(Data::Numbers(numbers)), Some(size)) => {
+            let wanted = size.map(|side| side as u64);
+            if tensor.shape.len() != 4 || tensor.shape[1..] != wanted {
+                let why = format!(
+                    "input `{}` has shape {:?}, the model takes [N, {}, {}, {}]",
+                    tensor.name, tensor.shape, size[0], size[1], size[2]
+                );
+                return Err(BadRequest::new(why));
+            }
+            if numbers.iter().any(|pixel| !(0.0..=255.0).contains(pixel)) {
+                return Err(BadRequest::new(format!(
+                    "input `{}`: pixels are numbers from 0 to 255, not normalised",
+                    tensor.name
+                )));
+            }
+            let each = numbers.chunks_exact(wanted.iter().product::<u64>().max(1) as usize);
+            Ok(each.map(|pixels| Item::Pixels(pixels.iter().map(|pixel| *pixel as f32).collect())).collect())
+        }
+        _ => Err(BadRequest::new("this model takes picture files (datatype BYTES)")),
+    }
+}
+
+fn is_matrix(tensors: &[RequestTensor]) -> bool {
+    matches!(tensors, [tensor] if tensor.name == "row")
+}
+
+/// All features in one tensor. `[N, features]`
+fn matrix(tensor: &RequestTensor, features: usize) -> Result<Vec<Item>, BadRequest> {
+    let Some(Data::Numbers(numbers)) = &tensor.data else {
+        return Err(BadRequest::new("input `row` must hold numbers"));
+    };
+    if tensor.shape.len() != 2 || tensor.shape[1] != features as u64 {
+        return Err(BadRequest::new(format!(
+            "input `row` has shape {:?}, the model takes [N, {features}]",
+            tensor.shape
+        )));
+    }
+    numbers.chunks_exact(features.max(1)).map(|row| finite(row.to_vec())).collect()
+}
+
+/// A tensor for each feature, by name. `[N]` or `[N, 1]` each
+fn columns(tensors: &[RequestTensor], features: &[String]) -> Result<Vec<Item>, BadRequest> {
+    let column = |name: &String| -> Result<&Vec<f64>, BadRequest> {
+        let tensor = tensors.iter().find(|tensor| tensor.name == *name);
+        let tensor = tensor.ok_or_else(|| {
+            BadRequest::new(format!(
+                "there is no input `{name}`; the model takes {features:?}, or one [N, {}] called `row`",
+                features.len()
+            ))
+        })?;
+        match &tensor.data {
+            Some(Data::Numbers(numbers)) => Ok(numbers),
+            _ => Err(BadRequest::new(format!("input `{name}` must hold numbers"))),
+        }
+    };
+    if let Some(other) = tensors.iter().find(|tensor| !features.contains(&tensor.name)) {
+        return Err(BadRequest::new(format!("input `{}` is not one of the model's {features:?}", other.name)));
+    }
+    let columns = features.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let rows = columns.first().map_or(0, |column| column.len());
+    if columns.iter().any(|column| column.len() != rows) {
+        return Err(BadRequest::new("the inputs have different numbers of rows"));
+    }
+    (0..rows).map(|row| finite(columns.iter().map(|column| column[row]).collect())).collect()
+}
+
+/// A row without NaN and infinity.
+pub fn finite(row: Vec<f64>) -> Result<Item, BadRequest> {
+    match row.iter().position(|value| !value.is_finite()) {
+        Some(place) => Err(BadRequest::new(format!("feature {place} is not a finite number"))),
+        None => Ok(Item::Row(row)),
+    }
+}

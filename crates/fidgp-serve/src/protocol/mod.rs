@@ -1,0 +1,25 @@
+//! Open Inference Protocol v2, as KServe and Triton speak it: JSON, and tensors as bytes behind it.
+
+mod binary;
+mod data;
+mod infer;
+mod metadata;
+mod outputs;
+
+pub use binary::{JSON_LENGTH, Parts, join, split};
+pub use data::{Data, Datatype};
+pub use infer::{InferRequest, RequestTensor, RequestedOutput, check_count, finite, items, options};
+pub use metadata::{ModelMetadata, ServerMetadata, TensorMetadata, metadata};
+pub use outputs::{Wanted, base64, respond, wanted};
+
+/// A request that cannot be answered; the words are for who sent it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadRequest(pub String);
+
+impl BadRequest {
+    /// With these words.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}

@@ -1,0 +1,184 @@
+//! One queue and one worker thread for each model: requests wait, are joined into batches, and are answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::limits::Limits;
+use crate::metrics::ModelMetrics;
+use crate::model::{Item, Model, ModelError, Options};
+use crate::{Answer, Signature};
+
+/// The answers of one request, or why there are none.
+pub type Answers = Result<Vec<Result<Answer, ModelError>>, ModelError>;
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Too many inputs wait already.
+    #[error("too many inputs are waiting for this model; try again in a second")]
+    Full,
+    /// The worker has ended.
+    #[error("this model is no longer served")]
+    Gone,
+}
+
+struct Job {
+    items: Vec<Item>,
+    options: Options,
+    reply: oneshot::Sender<Answers>,
+}
+
+/// A model on its thread, and the way to it. When the last handle is dropped the worker answers what waits, and ends.
+#[derive(Debug)]
+pub struct Queue {
+    sender: SyncSender<Job>,
+    waiting: Arc<AtomicUsize>,
+    most: usize,
+    signature: Signature,
+}
+
+impl Queue {
+    /// Starts a worker thread for the model.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(
+        name: &str,
+        mut model: Box<dyn Model>,
+        limits: &Limits,
+        metrics: Arc<ModelMetrics>,
+    ) -> std::io::Result<Self> {
+        let signature = model.signature();
+        let (sender, jobs) = mpsc::sync_channel(limits.queue.max(1));
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let mut worker = Worker { jobs, waiting: waiting.clone(), limits: limits.clone(), metrics, left: None };
+        std::thread::Builder::new().name(format!("model {name}")).spawn(move || worker.run(model.as_mut()))?;
+        Ok(Self { sender, waiting, most: limits.queue, signature })
+    }
+
+    /// What the model takes and gives.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// Inputs that wait or are being answered.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the answers to some inputs.
+    ///
+    /// # Errors
+    /// When too many wait already, or the worker has ended.
+    pub async fn ask(&self, items: Vec<Item>, options: Options) -> Result<Answers, Refused> {
+        let (reply, answers) = oneshot::channel();
+        let count = items.len();
+        let place = Place::take(&self.waiting, count, self.most).ok_or(Refused::Full)?;
+        match self.sender.try_send(Job { items, options, reply }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(Refused::Full),
+            Err(TrySendError::Disconnected(_)) => return Err(Refused::Gone),
+        }
+        place.keep(); // the worker gives it back
+        answers.await.map_err(|_| Refused::Gone)
+    }
+}
+
+/// Room in the queue for some inputs, given back unless it is kept.
+struct Place<'a>(&'a AtomicUsize, usize);
+
+impl<'a> Place<'a> {
+    fn take(waiting: &'a AtomicUsize, count: usize, most: usize) -> Option<Self> {
+        let fits = |now: usize| now.checked_add(count).filter(|sum| *sum <= most);
+        waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok().map(|_| Self(waiting, count))
+    }
+
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::AcqRel);
+    }
+}
+
+struct Worker {
+    jobs: Receiver<Job>,
+    waiting: Arc<AtomicUsize>,
+    limits: Limits,
+    metrics: Arc<ModelMetrics>,
+    /// A job that did not fit into the last batch.
+    left: Option<Job>,
+}
+
+impl Worker {
+    fn run(&mut self, model: &mut dyn Model) {
+        while let Some(jobs) = self.next_batch() {
+            self.answer(model, jobs);
+        }
+    }
+
+    /// The next jobs that ask for the same and fit into a batch; none when nobody can ask any more.
+    fn next_batch(&mut self) -> Option<Vec<Job>> {
+        let first = match self.left.take() {
+            Some(job) => job,
+            None => self.jobs.recv().ok()?,
+        };
+        let until = Instant::now() + self.limits.window;
+        let (options, mut count, mut jobs) = (first.options, first.items.len(), vec![first]);
+        while count < self.limits.batch {
+            match self.jobs.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(job) if job.options == options && count + job.items.len() <= self.limits.batch => {
+                    count += job.items.len();
+                    jobs.push(job);
+                }
+                Ok(job) => {
+                    self.left = Some(job);
+                    break;
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Some(jobs)
+    }
+
+    fn answer(&self, model: &mut dyn Model, jobs: Vec<Job>) {
+        let all: usize = jobs.iter().map(|job| job.items.len()).sum();
+        let _place = Place(&self.waiting, all);
+        let mut jobs: Vec<Job> = jobs.into_iter().filter(|job| !job.reply.is_closed()).collect(); // who gave up is not answered
+        let Some(options) = jobs.first().map(|job| job.options) else { return };
+        let counts: Vec<usize> = jobs.iter().map(|job| job.items.len()).collect();
+        let items: Vec<Item> = jobs.iter_mut().flat_map(|job| std::mem::take(&mut job.items)).collect();
+        match self.predict(model, &items, &options) {
+            Ok(answers) => {
+                let mut answers = answers.into_iter();
+                for (job, count) in jobs.into_iter().zip(counts) {
+                    let _ = job.reply.send(Ok(answers.by_ref().take(count).collect()));
+                }
+            }
+            Err(error) => jobs.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
+        }
+    }
+
+    /// All answers, batch by batch. A panic of the model is an error of these inputs alone: the worker lives on.
+    fn predict(&self, model: &mut dyn Model, items: &[Item], options: &Options) -> Answers {
+        let mut answers = Vec::with_capacity(items.len());
+        for batch in items.chunks(self.limits.batch.max(1)) {
+            self.metrics.batch_size.observe(batch.len() as f64);
+            let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| model.predict(batch, options)));
+            let answered = attempt.unwrap_or_else(|_| Err(ModelError::Failed("the model panicked".to_owned())))?;
+            if answered.len() != batch.len() {
+                let why = format!("the model gave {} answers to {} inputs", answered.len(), batch.len());
+                return Err(ModelError::Failed(why));
+            }
+            answers.extend(answered);
+        }
+        Ok(answers)
+    }
+}

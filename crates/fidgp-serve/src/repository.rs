@@ -1,0 +1,200 @@
+//! The models that are served, by name. A model whose folder has changed is replaced while requests to the old one are
+//! answered by the old one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::SystemTime;
+
+use crate::limits::Limits;
+use crate::metrics::{Metrics, ModelMetrics};
+use crate::model::Model;
+use crate::queue::Queue;
+
+/// Opens a model folder.
+pub type Open = dyn Fn(&Path) -> Result<Box<dyn Model>, String> + Send + Sync;
+
+/// A model that is served.
+#[derive(Debug)]
+pub struct Served {
+    /// How often it was opened, from 1.
+    pub version: String,
+    /// Where requests wait.
+    pub queue: Queue,
+    /// What is counted.
+    pub metrics: Arc<ModelMetrics>,
+}
+
+/// A name, its folder, and the model, if it could be opened.
+#[derive(Debug)]
+struct Place {
+    folder: PathBuf,
+    /// What the folder looked like when it was opened last.
+    seen: Stamp,
+    opened: u64,
+    served: Option<Arc<Served>>,
+    /// Why it is not served.
+    reason: String,
+}
+
+/// A line of `v2/repository/index`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Listed {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// READY or UNAVAILABLE.
+    pub state: &'static str,
+    /// Why it is unavailable.
+    pub reason: String,
+}
+
+/// All models of a server.
+pub struct Repository {
+    places: RwLock<BTreeMap<String, Place>>,
+    open: Box<Open>,
+    limits: Limits,
+    /// Of all models.
+    pub metrics: Metrics,
+}
+
+impl fmt::Debug for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repository").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Repository {
+    /// Opens every folder under its name.
+    ///
+    /// # Errors
+    /// When a name is given twice, or a folder cannot be opened.
+    pub fn open(folders: Vec<(String, PathBuf)>, limits: Limits, open: Box<Open>) -> Result<Self, String> {
+        let repository = Self { places: RwLock::default(), open, limits, metrics: Metrics::default() };
+        for (name, folder) in folders {
+            let place =
+                Place { seen: Stamp::default(), folder, opened: 0, served: None, reason: "not loaded".to_owned() };
+            if repository.write().insert(name.clone(), place).is_some() {
+                return Err(format!("two models are called `{name}`; give one another name with NAME=FOLDER"));
+            }
+            repository.load(&name)?;
+        }
+        Ok(repository)
+    }
+
+    /// Opens a model, again if it is served already. While it is opened the old one goes on.
+    ///
+    /// # Errors
+    /// When there is no such name or its folder cannot be opened; then the old one stays.
+    pub fn load(&self, name: &str) -> Result<(), String> {
+        let (folder, number) = {
+            let places = self.read();
+            let place = places.get(name).ok_or_else(|| format!("no model is called `{name}`"))?;
+            (place.folder.clone(), place.opened + 1)
+        };
+        let seen = Stamp::of(&folder);
+        let version = number.to_string();
+        let opened = (self.open)(&folder).and_then(|model| {
+            let metrics = self.metrics.model(name, &version);
+            let queue = Queue::start(name, model, &self.limits, metrics.clone()).map_err(|error| error.to_string())?;
+            Ok(Arc::new(Served { version, queue, metrics }))
+        });
+        let mut places = self.write();
+        let place = places.get_mut(name).ok_or_else(|| format!("no model is called `{name}`"))?;
+        place.seen = seen;
+        match opened {
+            Ok(served) => {
+                (place.served, place.opened) = (Some(served), number);
+                place.reason.clear();
+                Ok(())
+            }
+            Err(why) => {
+                place.reason.clone_from(&why);
+                Err(why)
+            }
+        }
+    }
+
+    /// Stops serving a model; what waits for it is answered.
+    ///
+    /// # Errors
+    /// When there is no such name.
+    pub fn unload(&self, name: &str) -> Result<(), String> {
+        let mut places = self.write();
+        let place = places.get_mut(name).ok_or_else(|| format!("no model is called `{name}`"))?;
+        place.served = None;
+        "unloaded".clone_into(&mut place.reason);
+        Ok(())
+    }
+
+    /// Opens again what has changed on disk since; returns what went wrong, by name.
+    pub fn refresh(&self) -> Vec<(String, Result<(), String>)> {
+        let changed: Vec<String> = {
+            let places = self.read();
+            let changed =
+                places.iter().filter(|(_, place)| place.served.is_some() && Stamp::of(&place.folder) != place.seen);
+            changed.map(|(name, _)| name.clone()).collect()
+        };
+        changed.into_iter().map(|name| (name.clone(), self.load(&name))).collect()
+    }
+
+    /// A model by its name.
+    pub fn get(&self, name: &str) -> Option<Arc<Served>> {
+        self.read().get(name).and_then(|place| place.served.clone())
+    }
+
+    /// The model, where only one is served.
+    pub fn only(&self) -> Option<(String, Arc<Served>)> {
+        let places = self.read();
+        let mut served = places.iter().filter_map(|(name, place)| Some((name.clone(), place.served.clone()?)));
+        let first = served.next()?;
+        served.next().is_none().then_some(first)
+    }
+
+    /// Every name with its state.
+    pub fn list(&self) -> Vec<Listed> {
+        let line = |(name, place): (&String, &Place)| Listed {
+            name: name.clone(),
+            version: place.opened.to_string(),
+            state: if place.served.is_some() { "READY" } else { "UNAVAILABLE" },
+            reason: place.reason.clone(),
+        };
+        self.read().iter().map(line).collect()
+    }
+
+    /// Inputs that wait, by model.
+    pub fn waiting(&self) -> Vec<(String, usize)> {
+        let waiting = |(name, place): (&String, &Place)| Some((name.clone(), place.served.as_ref()?.queue.waiting()));
+        self.read().iter().filter_map(waiting).collect()
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, Place>> {
+        self.places.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Place>> {
+        self.places.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Names, sizes and times of the files in a folder: another stamp is another model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
+
+impl Stamp {
+    fn of(folder: &Path) -> Self {
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let found = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+                Some((entry.path(), found.len(), found.modified().ok()))
+            })
+            .collect();
+        files.sort();
+        Self(files)
+    }
+}

@@ -1,0 +1,368 @@
+//! Paths and what is done for each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::timeout::TimeoutLayer;
+
+use crate::answer::Answer;
+use crate::failure::{Failure, body};
+use crate::limits::Limits;
+use crate::log::PredictionLog;
+use crate::model::{Item, ModelError, Options};
+use crate::plain;
+use crate::protocol::{self, BadRequest, InferRequest, ServerMetadata};
+use crate::repository::{Repository, Served};
+use crate::security::Token;
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct App {
+    /// The models.
+    pub repository: Repository,
+    /// Bounds.
+    pub limits: Limits,
+    /// Asked for, where there is one.
+    pub token: Option<Token>,
+    /// Where answers are written.
+    pub log: Option<PredictionLog>,
+    /// Whether models may be loaded and unloaded by request.
+    pub control: bool,
+    /// Whether new requests are taken.
+    pub ready: AtomicBool,
+    /// Kibibytes of bodies that may be in memory.
+    pub memory: Arc<Semaphore>,
+    /// Numbers requests that bring no id.
+    pub requests: AtomicU64,
+}
+
+type Shared = State<Arc<App>>;
+
+/// All paths.
+pub fn router(app: Arc<App>) -> Router {
+    let (time, body) = (app.limits.time, app.limits.body);
+    let open = Router::new()
+        .route("/", get(crate::page::html))
+        .route("/page.css", get(crate::page::css))
+        .route("/page.js", get(crate::page::js))
+        .route("/v2/health/live", get(|| async { Json(json!({"live": true})) }))
+        .route("/v2/health/ready", get(ready));
+    let closed = Router::new()
+        .route("/predict", post(predict))
+        .route("/v2", get(|| async { Json(ServerMetadata::default()) }))
+        .route("/v2/models/{model}", get(model_metadata))
+        .route("/v2/models/{model}/versions/{version}", get(model_metadata))
+        .route("/v2/models/{model}/ready", get(model_ready))
+        .route("/v2/models/{model}/versions/{version}/ready", get(model_ready))
+        .route("/v2/models/{model}/infer", post(infer))
+        .route("/v2/models/{model}/versions/{version}/infer", post(infer))
+        .route("/v2/repository/index", post(index).get(index))
+        .route("/v2/repository/models/{model}/load", post(load))
+        .route("/v2/repository/models/{model}/unload", post(unload))
+        .route("/metrics", get(metrics))
+        .layer(middleware::from_fn_with_state(app.clone(), admit));
+    open.merge(closed)
+        .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path; see GET v2") })
+        .method_not_allowed_fallback(|| async {
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method")
+        })
+        .layer(DefaultBodyLimit::max(body))
+        .layer(CatchPanicLayer::custom(|_| {
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed; its log says more").into_response()
+        }))
+        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, time))
+        .layer(middleware::from_fn_with_state(app.clone(), frame))
+        .with_state(app)
+}
+
+/// Puts ids and safe headers around every answer, makes every error JSON, and counts it.
+async fn frame(State(app): Shared, request: Request, next: Next) -> Response {
+    let id = request_id(&app, request.headers());
+    let passed_on: Vec<_> = ["traceparent", "tracestate"]
+        .into_iter()
+        .filter_map(|name| Some((HeaderName::from_static(name), request.headers().get(name)?.clone())))
+        .collect();
+    let (method, path, begun) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
+    let mut request = request;
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let mut response = next.run(request).await;
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        app.repository.metrics.refused(status.as_u16());
+        if response.headers().get(header::CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+            let why = if status == StatusCode::SERVICE_UNAVAILABLE {
+                "the request took too long"
+            } else {
+                status.canonical_reason().unwrap_or("refused")
+            };
+            response = Failure::new(status, why).into_response();
+        }
+    }
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert("x-request-id", id);
+    }
+    headers.extend(passed_on);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    tracing::info!(target: "serve", %method, path, status = status.as_u16(), id, ms = begun.elapsed().as_secs_f64() * 1e3);
+    response
+}
+
+/// The id of a request, as it came or new.
+#[derive(Clone, Debug)]
+struct RequestId(String);
+
+fn request_id(app: &App, headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok());
+    let sound = |id: &&str| !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
+    given.filter(sound).map_or_else(|| format!("fidgp-{}", app.requests.fetch_add(1, Ordering::Relaxed)), str::to_owned)
+}
+
+/// Refuses who brings no token, and takes no more bodies than memory was set aside for.
+async fn admit(State(app): Shared, request: Request, next: Next) -> Response {
+    if app.token.as_ref().is_some_and(|token| !token.is_in(request.headers())) {
+        let mut response =
+            Failure::new(StatusCode::UNAUTHORIZED, "send the header `Authorization: Bearer TOKEN`").into_response();
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return response;
+    }
+    let _room = match room(&app, &request) {
+        Ok(room) => room,
+        Err(failure) => return failure.into_response(),
+    };
+    next.run(request).await
+}
+
+/// Memory for the body, before it is read.
+fn room(app: &App, request: &Request) -> Result<Option<OwnedSemaphorePermit>, Failure> {
+    if request.method() != Method::POST {
+        return Ok(None);
+    }
+    let length =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > app.limits.body) {
+        return Err(Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body is larger than {} bytes", app.limits.body),
+        ));
+    }
+    let kibibytes = (length.unwrap_or(app.limits.body) / 1024 + 1) as u32;
+    let room = app.memory.clone().try_acquire_many_owned(kibibytes);
+    room.map(Some).map_err(|_| {
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are being read; try again in a second")
+    })
+}
+
+async fn ready(State(app): Shared) -> Response {
+    let all = app.repository.list().iter().all(|listed| listed.state == "READY");
+    if all && app.ready.load(Ordering::Relaxed) {
+        return Json(json!({"ready": true})).into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"ready": false}))).into_response()
+}
+
+/// A model's name and, where the path has one, its version.
+#[derive(Debug, serde::Deserialize)]
+struct Address {
+    model: String,
+    version: Option<String>,
+}
+
+fn find(app: &App, address: &Address) -> Result<Arc<Served>, Failure> {
+    let missing = || {
+        Failure::new(
+            StatusCode::NOT_FOUND,
+            format!("no model called `{}` is served; see POST v2/repository/index", address.model),
+        )
+    };
+    let served = app.repository.get(&address.model).ok_or_else(missing)?;
+    match &address.version {
+        Some(version) if *version != served.version => Err(Failure::new(
+            StatusCode::NOT_FOUND,
+            format!("`{}` has version {}, not {version}", address.model, served.version),
+        )),
+        _ => Ok(served),
+    }
+}
+
+async fn model_metadata(State(app): Shared, Path(address): Path<Address>) -> Result<Response, Failure> {
+    let served = find(&app, &address)?;
+    Ok(Json(protocol::metadata(&address.model, &served.version, served.queue.signature())).into_response())
+}
+
+async fn model_ready(State(app): Shared, Path(address): Path<Address>) -> Result<Response, Failure> {
+    find(&app, &address)?;
+    Ok(Json(json!({"name": address.model, "ready": true})).into_response())
+}
+
+async fn index(State(app): Shared) -> Response {
+    Json(app.repository.list()).into_response()
+}
+
+async fn load(State(app): Shared, Path(name): Path<String>) -> Result<Response, Failure> {
+    control(&app)?;
+    let loading = app.clone();
+    let done = tokio::task::spawn_blocking(move || loading.repository.load(&name)).await;
+    done.unwrap_or_else(|error| Err(error.to_string())).map_err(|why| {
+        tracing::warn!(target: "serve", "load: {why}");
+        Failure::new(StatusCode::BAD_REQUEST, "the model could not be loaded; the server's log says why")
+    })?;
+    Ok(Json(json!({})).into_response())
+}
+
+async fn unload(State(app): Shared, Path(name): Path<String>) -> Result<Response, Failure> {
+    control(&app)?;
+    app.repository.unload(&name).map_err(|why| Failure::new(StatusCode::BAD_REQUEST, why))?;
+    Ok(Json(json!({})).into_response())
+}
+
+fn control(app: &App) -> Result<(), Failure> {
+    let off = || {
+        Failure::new(
+            StatusCode::FORBIDDEN,
+            "models cannot be loaded or unloaded here; start the server with --allow-control",
+        )
+    };
+    app.control.then_some(()).ok_or_else(off)
+}
+
+async fn metrics(State(app): Shared) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    (kind, app.repository.metrics.text(&app.repository.waiting())).into_response()
+}
+
+async fn infer(State(app): Shared, Path(address): Path<Address>, request: Request) -> Result<Response, Failure> {
+    let served = find(&app, &address)?;
+    let id = request_id_of(&request);
+    let length = request.headers().get(protocol::JSON_LENGTH).map(|length| length.to_str().unwrap_or("").to_owned());
+    let body = body(request).await?;
+    let request = InferRequest::read(&protocol::split(&body, length.as_deref())?)?;
+    let wanted = protocol::wanted(&request, served.queue.signature())?;
+    let options = protocol::options(&request.parameters, &app.limits)?;
+    let items = protocol::items(&request.inputs, served.queue.signature(), &app.limits)?;
+    let answers = ask(&app, &served, (&address.model, &id), items, options).await?;
+    let sound = |(place, answer): (usize, Result<Answer, ModelError>)| {
+        answer.map_err(|error| of_model(&error, &format!("input {place}: ")))
+    };
+    let answers = answers.into_iter().enumerate().map(sound).collect::<Result<Vec<_>, _>>()?;
+    let responded = protocol::respond((&address.model, &served.version), request.id.as_deref(), &wanted, &answers);
+    let (json, tensors) = responded.map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.0))?;
+    let kind =
+        HeaderValue::from_static(if tensors.is_empty() { "application/json" } else { "application/octet-stream" });
+    let mut response = Response::new(Body::from(protocol::join(&json, &tensors)));
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    if !tensors.is_empty() {
+        response.headers_mut().insert(protocol::JSON_LENGTH, HeaderValue::from(json.len()));
+    }
+    Ok(response)
+}
+
+async fn predict(
+    State(app): Shared,
+    query: Result<Query<plain::Query>, axum::extract::rejection::QueryRejection>,
+    request: Request,
+) -> Result<Response, Failure> {
+    let Query(query) = query.map_err(|error| BadRequest::new(error.body_text()))?;
+    let (name, served) = match &query.model {
+        Some(model) => {
+            let address = Address { model: model.clone(), version: None };
+            (model.clone(), find(&app, &address)?)
+        }
+        None => app
+            .repository
+            .only()
+            .ok_or_else(|| BadRequest::new("several models are served (or none): say which with ?model=NAME"))?,
+    };
+    let options = query.options(&app.limits)?;
+    let id = request_id_of(&request);
+    let (names, items): (Vec<_>, Vec<_>) =
+        plain::items(request, served.queue.signature(), &app.limits).await?.into_iter().unzip();
+    let answers = ask(&app, &served, (&name, &id), items, options).await?;
+    let (mut said, mut failed) = (Vec::new(), Vec::new());
+    for (input, answer) in names.into_iter().zip(answers) {
+        match answer {
+            Ok(answer) => said.push(named(&input, &answer)?),
+            Err(ModelError::Input(why)) => failed.push(json!({"input": input, "error": why})),
+            Err(error) => return Err(of_model(&error, "")),
+        }
+    }
+    let status = if said.is_empty() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let mut body = json!({"model": name, "inputs": said, "failed": failed});
+    if said_nothing(&body) {
+        body["error"] = "no input could be read".into();
+    }
+    Ok((status, Json(body)).into_response())
+}
+
+fn said_nothing(body: &Value) -> bool {
+    body["inputs"].as_array().is_some_and(Vec::is_empty)
+}
+
+fn named(input: &str, answer: &Answer) -> Result<Value, Failure> {
+    let mut value = serde_json::to_value(answer)
+        .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    if let crate::answer::Prediction::Pixels { map, .. } = &answer.prediction {
+        value["map"] = format!("data:image/png;base64,{}", protocol::base64(map)).into();
+    }
+    value["input"] = input.into();
+    Ok(value)
+}
+
+fn request_id_of(request: &Request) -> String {
+    request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.clone())
+}
+
+/// Waits for the model, and counts and logs what it says.
+async fn ask(
+    app: &App,
+    served: &Served,
+    (model, request): (&str, &str),
+    items: Vec<Item>,
+    options: Options,
+) -> Result<Vec<Result<Answer, ModelError>>, Failure> {
+    if !app.ready.load(Ordering::Relaxed) {
+        return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"));
+    }
+    let begun = Instant::now();
+    let kept = app.log.as_ref().map(|log| (log, items.clone()));
+    let answers = served.queue.ask(items, options).await?.map_err(|error| {
+        served.metrics.failed(begun.elapsed());
+        of_model(&error, "")
+    })?;
+    served.metrics.answered(answers.iter().flatten(), begun.elapsed());
+    if let Some((log, items)) = kept {
+        let (items, sound): (Vec<_>, Vec<_>) =
+            items.into_iter().zip(&answers).filter_map(|(item, answer)| Some((item, answer.clone().ok()?))).unzip();
+        if let Err(error) = log.write(model, request, &items, &sound) {
+            tracing::warn!(target: "serve", "the prediction log cannot be written: {error}");
+        }
+    }
+    Ok(answers)
+}
+
+fn of_model(error: &ModelError, place: &str) -> Failure {
+    match error {
+        ModelError::Input(why) => Failure::new(StatusCode::BAD_REQUEST, format!("{place}{why}")),
+        ModelError::Failed(why) => {
+            tracing::error!(target: "serve", "the model failed: {why}");
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the model failed; the server's log says more")
+        }
+    }
+}
+
+/// How often folders are looked at for changes.
+pub const LOOK_EVERY: Duration = Duration::from_secs(2);

@@ -1,0 +1,156 @@
+//! The fit, one pass over the training data, and what it leaves.
+
+use std::collections::HashMap;
+
+use tch::{Kind, Tensor};
+
+use super::{Evidence, Misfit, OwnConditional, Precision, Structure, StructureKind, Tangent, curvature};
+use crate::layer::Curvature;
+use crate::linalg::check_finite;
+use crate::{Error, Result};
+
+/// Where δ comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PriorPrecision {
+    /// A number; 1 is the whitened prior.
+    Given(f64),
+    /// Where the evidence is highest.
+    Evidence,
+}
+
+/// Where the level of a regression's noise comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoiseLevel {
+    /// As it was trained.
+    Trained,
+    /// Where the evidence is highest.
+    Evidence,
+}
+
+/// How a linearised posterior is fitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FitConfig {
+    /// The structure of Σ.
+    pub structure: StructureKind,
+    /// δ.
+    pub prior: PriorPrecision,
+    /// s.
+    pub noise: NoiseLevel,
+}
+
+impl Default for FitConfig {
+    fn default() -> Self {
+        Self { structure: StructureKind::Auto, prior: PriorPrecision::Given(1.0), noise: NoiseLevel::Trained }
+    }
+}
+
+/// What the likelihood says of some outputs.
+#[derive(Debug)]
+pub struct Observed {
+    /// Second derivatives of the negative log-likelihood.
+    pub curvature: Curvature,
+    /// `(y − f)²/σ²`, of a regression. `[N]`
+    pub misfit: Option<Tensor>,
+}
+
+/// `N(m, Σ)` over the inducing matrices of a network.
+#[derive(Debug)]
+pub struct LinearisedPosterior {
+    /// Σ.
+    pub structure: Box<dyn Structure>,
+    /// δ and s.
+    pub precision: Precision,
+    /// The layers it is over.
+    pub layers: Vec<String>,
+    /// What the conditional adds.
+    pub conditional: OwnConditional,
+    /// How many directions the data decide.
+    pub decided: f64,
+}
+
+/// Fits the posterior in one pass over batches of training inputs. `observe` is given the number of a batch and its outputs.
+///
+/// # Errors
+/// When the structure does not fit into memory, a batch does not fit the network, or a matrix cannot be decomposed.
+pub fn fit(
+    tangent: &Tangent,
+    batches: &mut dyn Iterator<Item = Result<Tensor>>,
+    examples: i64,
+    observe: &dyn Fn(usize, i64, &Tensor) -> Result<Observed>,
+    config: &FitConfig,
+) -> Result<LinearisedPosterior> {
+    let (mut gather, mut misfit, mut seen) = (None, Misfit::default(), false);
+    for (number, batch) in batches.enumerate() {
+        tangent.each(&batch?, |start, linearised| {
+            let outputs = linearised.outputs.to_kind(Kind::Double);
+            check_finite("outputs on the training data", &outputs, super::dense::ADVICE)?;
+            let Observed { curvature, misfit: own } = observe(number, start, &outputs)?;
+            if let Some(own) = own {
+                misfit.energy += own.sum(Kind::Double).double_value(&[]);
+                misfit.examples += own.numel() as f64;
+                seen = true;
+            }
+            let gather = match &mut gather {
+                Some(gather) => gather,
+                none => none.insert(config.structure.gather(tangent, examples * outputs.size()[1])?),
+            };
+            gather.add(&linearised.jacobian.mixed(&curvature::root(&curvature)))
+        })?;
+    }
+    let nothing = || Error::setting("training examples", 0, "a linearised posterior is fitted to data: there are none");
+    let structure = tch::no_grad(|| gather.ok_or_else(nothing)?.finish())?;
+    settled(tangent, structure, seen.then_some(misfit), config)
+}
+
+/// Chooses δ and s, and sets them.
+fn settled(
+    tangent: &Tangent,
+    mut structure: Box<dyn Structure>,
+    misfit: Option<Misfit>,
+    config: &FitConfig,
+) -> Result<LinearisedPosterior> {
+    let misfit = misfit.filter(|_| config.noise == NoiseLevel::Evidence);
+    let evidence = Evidence { eigenvalues: structure.eigenvalues().shallow_clone(), energy: tangent.energy(), misfit };
+    let precision = match config.prior {
+        PriorPrecision::Evidence => evidence.best(),
+        PriorPrecision::Given(prior) => evidence.best_curvature(prior),
+    }
+    .check()?;
+    structure.set(precision)?;
+    Ok(LinearisedPosterior {
+        decided: evidence.decided(precision),
+        structure,
+        precision,
+        layers: tangent.layers().iter().map(|layer| layer.name.clone()).collect(),
+        conditional: tangent.conditional,
+    })
+}
+
+impl LinearisedPosterior {
+    /// Everything a copy needs: the structure's tensors, and δ and s.
+    pub fn tensors(&self) -> Vec<(String, Tensor)> {
+        let Precision { prior, curvature } = self.precision;
+        let precision = ("precision".to_owned(), Tensor::from_slice(&[prior, curvature, self.decided]));
+        self.structure.tensors().into_iter().chain([precision]).collect()
+    }
+
+    /// A copy from its tensors.
+    ///
+    /// # Errors
+    /// When one is missing or has another shape.
+    pub fn restore(
+        kind: &str,
+        layers: Vec<String>,
+        conditional: OwnConditional,
+        tensors: &HashMap<String, Tensor>,
+    ) -> Result<Self> {
+        let numbers = Vec::<f64>::try_from(super::structure::stored(tensors, "precision", 1)?.to_kind(Kind::Double))?;
+        let [prior, curvature, decided] = numbers[..] else {
+            return Err(Error::shape("precision", &[numbers.len() as i64], "[3]: fit the linearised posterior again"));
+        };
+        let precision = Precision { prior, curvature }.check()?;
+        let mut structure = StructureKind::restore(kind, tensors, layers.len())?;
+        structure.set(precision)?;
+        Ok(Self { structure, precision, layers, conditional, decided })
+    }
+}

@@ -1,0 +1,134 @@
+//! A Kronecker product for each layer, from the moments of its Jacobians.
+
+use std::collections::HashMap;
+
+use tch::{Kind, Tensor};
+
+use super::carried::Carried;
+use super::dense::ADVICE;
+use super::structure::{Gather, Structure, stored};
+use super::{Jacobian, Precision};
+use crate::linalg::check_finite;
+use crate::{Error, Result};
+
+/// `H ≈ (Σ Φ Φᵀ) ⊗ (Σ ΦᵀΦ) / Σ‖Φ‖²` for each layer, in the eigenbases of both sides; Φ are the rows `[R, C]` of `Λ^½ J`.
+///
+/// The trace is that of H. It is exact where the signals g of all examples are one, as those of a last linear layer under
+/// constant noise are.
+#[derive(Debug)]
+pub struct KroneckerPosterior {
+    layers: Vec<Sides>,
+    eigenvalues: Tensor,
+    precision: Precision,
+}
+
+#[derive(Debug)]
+struct Sides {
+    /// Eigenvectors of `Σ Φ Φᵀ`, as columns. `[R, R]`
+    row: Tensor,
+    /// Eigenvectors of `Σ ΦᵀΦ`, as columns. `[C, C]`
+    col: Tensor,
+    /// Eigenvalues of H. `[R, C]`
+    eigenvalues: Tensor,
+}
+
+/// Takes up the moments of both sides.
+pub struct KroneckerGather {
+    names: Vec<String>,
+    /// `Σ Φ Φᵀ` and `Σ ΦᵀΦ`.
+    moments: Vec<(Tensor, Tensor)>,
+}
+
+impl KroneckerGather {
+    pub fn new(layers: &[Carried]) -> Self {
+        let zeros = |side: &Tensor| Tensor::zeros([side.size()[0], side.size()[0]], (Kind::Double, side.device()));
+        let moments = layers.iter().map(|layer| (zeros(&layer.row), zeros(&layer.col))).collect();
+        Self { names: layers.iter().map(|layer| layer.name.clone()).collect(), moments }
+    }
+}
+
+impl Gather for KroneckerGather {
+    fn add(&mut self, rows: &Jacobian) -> Result<()> {
+        for (layer, (row, col)) in rows.layers.iter().zip(&mut self.moments) {
+            let phi = layer.flatten(0, 1); // [M, R, C]
+            let tall = phi.flatten(0, 1); // [M·R, C]
+            let wide = phi.permute([1, 0, 2]).flatten(1, 2); // [R, M·C]
+            *row += wide.matmul(&wide.mt()).to_kind(Kind::Double);
+            *col += tall.mt().matmul(&tall).to_kind(Kind::Double);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Box<dyn Structure>> {
+        let side = |name: &str, moment: &Tensor| -> Result<(Tensor, Tensor)> {
+            check_finite(&format!("{name}: moments of the Jacobian"), moment, ADVICE)?;
+            let (values, vectors) = moment.f_linalg_eigh("L")?;
+            Ok((values.clamp_min(0.0), vectors))
+        };
+        let sides = |(name, (row, col)): (&String, &(Tensor, Tensor))| -> Result<Sides> {
+            let trace = col.trace().double_value(&[]).max(f64::MIN_POSITIVE);
+            let ((g, row), (a, col)) = (side(name, row)?, side(name, col)?);
+            Ok(Sides { row, col, eigenvalues: g.outer(&a) / trace })
+        };
+        let layers = self.names.iter().zip(&self.moments).map(sides).collect::<Result<Vec<_>>>()?;
+        Ok(Box::new(KroneckerPosterior::with(layers)))
+    }
+}
+
+impl KroneckerPosterior {
+    pub(super) const KIND: &'static str = "kronecker";
+
+    fn with(layers: Vec<Sides>) -> Self {
+        let all: Vec<_> = layers.iter().map(|sides| sides.eigenvalues.flatten(0, 1)).collect();
+        Self { layers, eigenvalues: Tensor::cat(&all, 0), precision: Precision::default() }
+    }
+
+    pub(super) fn restore(tensors: &HashMap<String, Tensor>, layers: usize) -> Result<Self> {
+        let sides = |place: usize| -> Result<Sides> {
+            let side = |name: &str| stored(tensors, &format!("{place}.{name}"), 2);
+            Ok(Sides { row: side("row")?, col: side("col")?, eigenvalues: side("eigenvalues")? })
+        };
+        Ok(Self::with((0..layers).map(sides).collect::<Result<_>>()?))
+    }
+}
+
+impl Structure for KroneckerPosterior {
+    fn covariance(&self, jacobian: &Jacobian) -> Result<Tensor> {
+        if jacobian.layers.len() != self.layers.len() {
+            return Err(Error::setting(
+                "layers",
+                jacobian.layers.len(),
+                format!("the fit was of {}", self.layers.len()),
+            ));
+        }
+        let Precision { prior, curvature } = self.precision;
+        let own = |(layer, sides): (&Tensor, &Sides)| {
+            let phi = layer.to_kind(Kind::Double);
+            let turned = sides.row.mt().matmul(&phi).matmul(&sides.col); // [N, K, R, C]
+            let half = (turned / (&sides.eigenvalues * curvature + prior).sqrt()).flatten(2, 3);
+            half.matmul(&half.mt())
+        };
+        Ok(jacobian.layers.iter().zip(&self.layers).map(own).sum())
+    }
+
+    fn eigenvalues(&self) -> &Tensor {
+        &self.eigenvalues
+    }
+
+    fn set(&mut self, precision: Precision) -> Result<()> {
+        self.precision = precision;
+        Ok(())
+    }
+
+    fn tensors(&self) -> Vec<(String, Tensor)> {
+        let named = |(place, sides): (usize, &Sides)| {
+            let all = [("row", &sides.row), ("col", &sides.col), ("eigenvalues", &sides.eigenvalues)];
+            all.map(|(name, tensor)| (format!("{place}.{name}"), tensor.shallow_clone()))
+        };
+        self.layers.iter().enumerate().flat_map(named).collect()
+    }
+
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+}

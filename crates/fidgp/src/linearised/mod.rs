@@ -1,0 +1,30 @@
+//! The linearised posterior in the inducing space: uncertainty that grows where there are no data.
+//!
+//! The weight of every inducing layer is `W = σ_p A_rᵀ V A_c` with `V ~ N(0, I)` a priori. At the centre m of q(V), the
+//! outputs are linearised in V: `J_k = ∂f_k/∂V = σ_p Σ_positions (A_r g_k)(A_c a)ᵀ`, with a the layer's input (a 1 for the
+//! bias appended) and g_k the gradient of output k by the layer's output. With Λ_n the curvature of the likelihood,
+//! `Σ⁻¹ = δI + s Σ_n J_nᵀ Λ_n J_n` and `f(x) ~ N(f_m(x), J(x) Σ J(x)ᵀ)`.
+//!
+//! [`Tangent`] makes Jacobians, a [`Structure`] holds Σ, [`fit`] makes one in a single pass over the training data, and
+//! [`LinearisedPosterior`] predicts.
+
+mod carried;
+mod curvature;
+mod dense;
+mod evidence;
+mod fitted;
+mod jacobian;
+mod kronecker;
+mod low_rank;
+mod predict;
+mod structure;
+mod tangent;
+
+pub use carried::Carried;
+pub use curvature::root;
+pub use evidence::{Evidence, Misfit, Precision};
+pub use fitted::{FitConfig, LinearisedPosterior, NoiseLevel, Observed, PriorPrecision, fit};
+pub use jacobian::Jacobian;
+pub use predict::{LogitRule, NormalForecast};
+pub use structure::{Gather, Structure, StructureKind};
+pub use tangent::{Linearised, OwnConditional, Tangent};

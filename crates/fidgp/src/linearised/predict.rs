@@ -1,0 +1,135 @@
+//! Predictions of a linearised posterior.
+
+use tch::{Kind, Tensor};
+
+use super::{LinearisedPosterior, Tangent};
+use crate::objective::Gaussian;
+use crate::predict::Classified;
+use crate::{Error, Key, Result};
+
+/// A Gaussian for each input, its variance in two parts.
+#[derive(Debug)]
+pub struct NormalForecast {
+    /// `f_m(x)`. `[N]`
+    pub mean: Tensor,
+    /// `J Σ Jᵀ`, and what the conditional adds. `[N]`
+    pub epistemic: Tensor,
+    /// Variance of the noise. `[N]`
+    pub noise: Tensor,
+}
+
+/// How logits with a Gaussian law become probabilities.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LogitRule {
+    /// The mean over draws of the logits, with the same normals for all inputs: no input depends on its batch.
+    Draws {
+        /// How many.
+        count: i64,
+        /// Where they come from.
+        key: Key,
+    },
+    /// `softmax(f_k/√(1 + π/8·v_k))`, v the logits' variances; the mutual information to second order, `½ tr(ΛC)`.
+    Probit,
+}
+
+impl LinearisedPosterior {
+    /// Predicts a Gaussian for each input, in closed form.
+    ///
+    /// # Shapes
+    /// batches of `[n_i, ..]` → fields of N rows
+    ///
+    /// # Errors
+    /// When a batch does not fit the network, or the network is not the one of the fit.
+    pub fn regress(&self, tangent: &Tangent, likelihood: &Gaussian, batches: &[Tensor]) -> Result<NormalForecast> {
+        let (mut means, mut epistemic, mut noise) = (Vec::new(), Vec::new(), Vec::new());
+        self.laws(tangent, batches, |outputs, covariance| {
+            let output = tch::no_grad(|| likelihood.output(outputs));
+            means.push(output.mean.detach());
+            noise.push(output.variance.detach().to_kind(Kind::Double) / self.precision.curvature);
+            epistemic.push(covariance.select(1, 0).select(1, 0));
+            Ok(())
+        })?;
+        let join = |parts: Vec<Tensor>| Tensor::f_cat(&parts, 0);
+        Ok(NormalForecast { mean: join(means)?, epistemic: join(epistemic)?.clamp_min(0.0), noise: join(noise)? })
+    }
+
+    /// Classifies, without another pass through the network.
+    ///
+    /// # Shapes
+    /// batches of `[n_i, ..]` → fields of N rows
+    ///
+    /// # Errors
+    /// As [`Self::regress`], or when a covariance has no eigenvalues (NaN).
+    pub fn classify(&self, tangent: &Tangent, batches: &[Tensor], rule: LogitRule) -> Result<Classified> {
+        let mut parts: [Vec<Tensor>; 3] = Default::default();
+        self.laws(tangent, batches, |outputs, covariance| {
+            let own = match rule {
+                LogitRule::Draws { count, key } => drawn(outputs, covariance, count, key)?,
+                LogitRule::Probit => probit(outputs, covariance),
+            };
+            parts.iter_mut().zip(own).for_each(|(part, own)| part.push(own));
+            Ok(())
+        })?;
+        let [probs, total, aleatoric] = parts.map(|part| Tensor::f_cat(&part, 0));
+        let (probs, total, aleatoric) = (probs?, total?, aleatoric?);
+        Ok(Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll: None })
+    }
+
+    /// The Gaussian law of the outputs, in f64: means `[n, K]`, covariances `[n, K, K]`.
+    ///
+    /// # Errors
+    /// When a batch does not fit the network, or the network is not the one of the fit.
+    pub fn laws(
+        &self,
+        tangent: &Tangent,
+        batches: &[Tensor],
+        mut each: impl FnMut(&Tensor, &Tensor) -> Result<()>,
+    ) -> Result<()> {
+        if batches.is_empty() {
+            return Err(Error::setting("batches", 0, "prediction needs at least one batch of inputs"));
+        }
+        for batch in batches {
+            tangent.each(batch, |_, linearised| {
+                let covariance = self.structure.covariance(&linearised.jacobian)?;
+                let covariance =
+                    linearised.conditional.map_or_else(|| covariance.shallow_clone(), |own| &covariance + own);
+                each(&linearised.outputs.to_kind(Kind::Double), &covariance)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Probabilities, entropy of their mean, mean entropy.
+fn drawn(outputs: &Tensor, covariance: &Tensor, count: i64, key: Key) -> Result<[Tensor; 3]> {
+    if count < 1 {
+        return Err(Error::setting("draws", count, "prediction needs at least one draw"));
+    }
+    let (values, vectors) = covariance.f_linalg_eigh("L")?;
+    let root = (&vectors * values.clamp_min(0.0).sqrt().unsqueeze(1)).matmul(&vectors.mt()); // [n, K, K]
+    let (mut probs, mut aleatoric) = (outputs.zeros_like(), outputs.select(1, 0).zeros_like());
+    for draw in 0..count {
+        let normal = key.at(draw as u64).normal(&[outputs.size()[1]], Kind::Double, outputs.device());
+        let log_p = (outputs + root.matmul(&normal)).log_softmax(-1, Kind::Double);
+        probs += log_p.exp() / count as f64;
+        aleatoric += entropy(&log_p) / count as f64;
+    }
+    let total = entropy(&probs.clamp_min(f64::MIN_POSITIVE).log());
+    Ok([probs, total, aleatoric])
+}
+
+fn probit(outputs: &Tensor, covariance: &Tensor) -> [Tensor; 3] {
+    let variance = covariance.diagonal(0, -2, -1).clamp_min(0.0);
+    let log_p = (outputs / (&variance * std::f64::consts::FRAC_PI_8 + 1.0).sqrt()).log_softmax(-1, Kind::Double);
+    let p = outputs.softmax(-1, Kind::Double);
+    let sum = |tensor: Tensor| tensor.sum_dim_intlist(-1, false, Kind::Double);
+    let spread = sum(variance * &p) - sum(covariance.matmul(&p.unsqueeze(-1)).squeeze_dim(-1) * &p); // tr(ΛC)
+    let total = entropy(&log_p);
+    let aleatoric = (&total - spread * 0.5).clamp_min(0.0);
+    [log_p.exp(), total, aleatoric]
+}
+
+/// `−Σ p log p` from log p. `[n, K]` → `[n]`
+fn entropy(log_p: &Tensor) -> Tensor {
+    -(log_p.exp() * log_p).sum_dim_intlist(-1, false, Kind::Double)
+}

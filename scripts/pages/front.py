@@ -1,0 +1,69 @@
+"""What README.md shows of the results: one table of quality, one of speed, the limits; scripts/readme prints them."""
+import statistics
+
+from pages.cifar import cifar_rows
+from pages.ood import areas, best_other
+from pages.records import read, spread
+from pages.rivals import mean
+from pages.speed import ALL, FOUR, TORCH, timed
+from pages.tempered import mean as mean_of, runs_of
+from pages.uci import lowest_places
+
+OURS, LONGER = "fidgp-all-pretrained-own-s*", "deterministic-sgd-longer-s*"
+ROWS = [
+    ("deterministic-sgd-s*", "Deterministic, 100 epochs"),
+    (LONGER, "Deterministic, 30 more epochs"),
+    ("deterministic-sgd-width-44-s*", "Deterministic, narrower: as many parameters as FiD-GP"),
+    (OURS, "**FiD-GP on all layers, 128×128**: first row, then 30 epochs"),
+]
+
+
+def quality():
+    """The main rows on CIFAR-100, without commits."""
+    head = ["| CIFAR-100, ResNet-18, test set | parameters | accuracy % | NLL | ECE % | seeds |", "|---|---|---|---|---|---|"]
+    without_commit = lambda row: row.rsplit(" | ", 1)[0] + " |"
+    return [*head, *map(without_commit, cifar_rows(ROWS)), "| FiD-GP as published, trained from scratch | 5.51 M | 76.11 | 0.92 | 3.60 | 42 |"]
+
+
+def quality_said():
+    """What the table means, with a temperature and without."""
+    gap = lambda metric, factor=1: mean(OURS, metric, factor) - mean(LONGER, metric, factor)
+    after = lambda metric, factor=1: mean_of(runs_of("fidgp-all", "-tempered"), metric, factor) - mean_of(runs_of("deterministic-longer", "-tempered"), metric, factor)
+    size = read(f"cifar100/{OURS}.json")[0]["cost"]["parameters"] / read(f"cifar100/{LONGER}.json")[0]["cost"]["parameters"]
+    return (
+        f"Mean ± standard deviation over seeds; 8 weight draws; 15 ECE bins. The second row is the fair comparison: it starts from the same network and has as many epochs. Against it FiD-GP has {size * 100:.0f} % of the parameters, "
+        f"{gap('cls/NLL'):+.3f} NLL, {gap('cal/ECE', 100):+.2f} ECE and {gap('cls/Acc', 100):+.2f} accuracy. "
+        f"With temperature scaling of both (trained on 45,000 images) the differences are {after('cls/NLL'):+.3f} NLL, {after('cal/ECE', 100):+.2f} ECE and {after('cls/Acc', 100):+.2f} accuracy. "
+        "Records: [`results/cifar100`](results/cifar100). [All results](docs/results.md): other methods, UCI, CamVid, out-of-distribution detection."
+    )
+
+
+def speed():
+    """The time of a training step and of a prediction on the GPU."""
+    names = [("PyTorch, FFG-U 128 on all layers", "FFG-U on all layers, PyTorch"), ("fidgp, deterministic", "deterministic, fidgp"), ("fidgp, FFG-U 128 on all layers", "FFG-U on all layers, fidgp"), (ALL, "**FiD-GP on all layers, fidgp**"), (FOUR, "FiD-GP on four layers, fidgp")]
+    rows = ["| ResNet-18 on an H200, batch 128, PyTorch deterministic = 1 | training step | prediction, 8 new draws | prediction, 8 stored draws | training memory |", "|---|---|---|---|---|"]
+    ratio = lambda name, what: timed("cuda-batch128", name, what)[0] / timed("cuda-batch128", TORCH, what)[0]
+    return rows + [f"| {label} | " + " | ".join(f"{ratio(name, what):.2f}" for what in ("train", "predict", "kept", "bytes")) + " |" for name, label in names]
+
+
+def speed_said():
+    return "Lower is better. fidgp replays CUDA graphs; PyTorch launches kernel by kernel. Records: [`results/bench`](results/bench). [All timings](docs/speed.md): CPU, segmentation, missed goals."
+
+
+def limits():
+    """Honest negative results, each with its number."""
+    cell = lambda pattern, *metric: spread(read(f"cifar100/{pattern}.json"), *metric)
+    outside = [run["metrics"]["reg/EpistemicSD_outside_ratio"] for key in ("left", "right") for run in read(f"regression/regression-{key}-fidgp-s*.json")]
+    ood = lambda pattern: read(f"ood/{pattern}.json")
+    near = lambda pattern, score: statistics.mean(areas(run)[0][score]["cifar10"] for run in ood(pattern))
+    best = lambda pattern: statistics.mean(areas(run)[1][best_other(run)] for run in ood(pattern))
+    chosen = statistics.mean(areas(run)[1]["chosen"] for run in ood("fidgp-all-own-s*"))
+    first, of = lowest_places("FiD-GP")
+    kept, new = (timed("cuda-batch128", ALL, what)[0] / timed("cuda-batch128", "fidgp, deterministic", what)[0] for what in ("kept", "predict"))
+    return [
+        f"- **Accuracy matters most.** With 30 more epochs the plain network is more accurate ({cell(LONGER, 'cls/Acc', 100, 2)} against {cell(OURS, 'cls/Acc', 100, 2)} %). It also ranks its errors better (AURC {cell(LONGER, 'sc/AURC', 1, 4)} against {cell(OURS, 'sc/AURC', 1, 4)}).",
+        f"- **Epistemic uncertainty must rise far from the data.** On [the 1-D curve](docs/results.md#regression-with-a-gap) with tanh it falls to {100 * min(outside):.0f} to {100 * max(outside):.0f} % of its value among the points. For images, use the scores of `fidgp ood` instead; for tables and curves, `fidgp fit-posterior` (new, no results recorded yet).",
+        f"- **You must detect inputs close to the training data.** CIFAR-100 against CIFAR-10: AUROC {near('fidgp-all-own-s*', 'chosen'):.1f} % with our score, {near('deterministic-s*', 'energy'):.1f} % with energy on a plain network. Averaged with SVHN: {chosen:.1f} % with ours, {best('deterministic-s*'):.1f} % with {', '.join(sorted({f'`{best_other(run)}`' for run in ood('deterministic-s*')}))} on the plain network.",
+        f"- **Your data are a small table.** FiD-GP has the lowest NLL on {first} of {of} UCI tables.",
+        f"- **Prediction must be as fast as one pass.** On that GPU eight new draws take {new:.0f} times as long as our deterministic prediction, eight stored ones {kept:.0f} times.",
+    ]
