@@ -13,7 +13,10 @@ pub fn say_what_to_report() {
 
 fn line(panic: &PanicHookInfo) -> String {
     let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
-    let words = panic.payload_as_str().unwrap_or("no words");
+    let payload = panic.payload();
+    let words =
+        payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let words = words.unwrap_or("no words");
     let words = crate::words::without_trace(words);
     let words = fidgp_files::shown(words.trim());
     format!(

@@ -187,10 +187,9 @@ impl LabError {
     pub fn is_misuse(&self) -> bool {
         use fidgp_zoo::Error as Zoo;
         match self {
-            Self::Config { .. } | Self::ConfigFile { .. } => true,
+            Self::Config { .. } | Self::ConfigFile { .. } | Self::Onnx(fidgp_onnx::Error::Graph(_)) => true,
             Self::Split { error, .. } | Self::Contender { error, .. } => error.is_misuse(),
             Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),
-            Self::Onnx(fidgp_onnx::Error::Graph(_)) => true,
             Self::Zoo(error) => !matches!(error, Zoo::File { .. } | Zoo::Torch(_)),
             _ => false,
         }

@@ -181,7 +181,9 @@ fn threads_share_a_predictor() {
             std::thread::spawn(move || ask(&shared))
         })
         .collect();
-    others.into_iter().for_each(|other| assert_eq!(other.join().unwrap(), here));
+    for other in others {
+        assert_eq!(other.join().unwrap(), here);
+    }
 }
 
 #[test]

@@ -72,7 +72,9 @@ fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: 
     let difference = writer.node("Sub", &[&total, &aleatoric], "fidgp/difference");
     writer.node("Relu", &[&difference], "epistemic"); // rounding may leave it below
     writer.output("probabilities", Some(classes));
-    ["total", "aleatoric", "epistemic"].iter().for_each(|name| writer.output(name, None));
+    for name in ["total", "aleatoric", "epistemic"] {
+        writer.output(name, None);
+    }
 }
 
 fn of_numbers(writer: &mut Writer, draws: &[String], [target_mean, target_sd]: [f64; 2], noise: Option<f64>) {
@@ -120,5 +122,7 @@ fn of_numbers(writer: &mut Writer, draws: &[String], [target_mean, target_sd]: [
         let root = writer.node("Sqrt", &[&variance], &format!("fidgp/{name}/root"));
         writer.node("Mul", &[&root, "fidgp/target_sd"], name);
     }
-    ["mean", "sd", "epistemic", "aleatoric"].iter().for_each(|name| writer.output(name, None));
+    for name in ["mean", "sd", "epistemic", "aleatoric"] {
+        writer.output(name, None);
+    }
 }

@@ -97,7 +97,7 @@ impl Graph {
         }
         let nodes = inline::nodes(&mut model, std::mem::take(&mut proto.node))?;
         let mut builder = Builder { external, ids: HashMap::new(), graph: Self::empty(&model, opset) };
-        builder.read(proto, nodes)?;
+        builder.read(&proto, nodes)?;
         Ok(builder.graph)
     }
 
@@ -152,7 +152,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn read(&mut self, proto: GraphProto, nodes: Vec<Versioned>) -> Result<()> {
+    fn read(&mut self, proto: &GraphProto, nodes: Vec<Versioned>) -> Result<()> {
         for message in &proto.initializer {
             let id = self.define(&message.name).map_err(Error::graph)?;
             let named =

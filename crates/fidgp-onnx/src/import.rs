@@ -8,6 +8,9 @@ use crate::names;
 use crate::network::GraphNetwork;
 use crate::parts::{Parts, Shape};
 
+/// A variable of the network and its numbers.
+type Named = (String, Tensor);
+
 /// What is wanted of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
@@ -25,7 +28,7 @@ pub struct Import {
     /// The network, without numbers yet.
     pub network: GraphNetwork,
     /// The file's numbers by the names of the network's variables. Those of a head that was replaced are not among them.
-    pub tensors: Vec<(String, Tensor)>,
+    pub tensors: Vec<Named>,
     /// Where they come from in the file.
     pub origins: Vec<Origin>,
     /// What a user should know.
@@ -81,7 +84,7 @@ impl Import {
             return Err(Error::graph(why));
         }
         graph.inputs = vec![input];
-        let mut parts = Parts::find(graph)?;
+        let mut parts = Parts::find(graph);
         if let Some(outputs) = wanted.outputs {
             notes.extend(parts.set_outputs(outputs)?);
         }
@@ -145,7 +148,7 @@ impl Parts {
     }
 
     /// The file's numbers by the names of the network's variables, and where they come from.
-    fn named(&self, graph: &Graph, float: Kind) -> Result<(Vec<(String, Tensor)>, Vec<Origin>)> {
+    fn named(&self, graph: &Graph, float: Kind) -> Result<(Vec<Named>, Vec<Origin>)> {
         const OF_NORM: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
         let (mut tensors, mut origins) = (Vec::new(), Vec::new());
         for layer in &self.layers {

@@ -13,6 +13,7 @@ mod inline;
 mod inspect;
 mod names;
 mod network;
+#[expect(clippy::unnecessary_wraps, reason = "one signature for every operator of the table")]
 mod ops;
 mod parts;
 mod plain;

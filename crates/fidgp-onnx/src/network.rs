@@ -92,7 +92,7 @@ impl GraphNetwork {
             values[block.from] = Some(Value::Tensor(h.shallow_clone()));
             let mut layer = |number: usize, x: &Tensor| self.layer(number, x, pass);
             let ran = self.program.steps(block.steps.clone(), values, device, &mut layer);
-            let output = ran.and_then(|()| self.value(block.to, values));
+            let output = ran.and_then(|()| output_of(block.to, values));
             output.map_err(|error| {
                 let shown = error.to_string();
                 *failed.borrow_mut() = Some(error);
@@ -103,13 +103,6 @@ impl GraphNetwork {
             (Err(_), Some(error)) => Err(error),
             (outcome, _) => Ok(outcome?),
         }
-    }
-
-    fn value(&self, id: Id, values: &[Option<Value>]) -> Result<Tensor> {
-        let found = values[id].as_ref().and_then(|value| value.tensor().ok());
-        found
-            .map(Tensor::shallow_clone)
-            .ok_or_else(|| Error::graph("the network's output does not depend on its input"))
     }
 
     /// The layer's output in the type of what it was given.
@@ -249,4 +242,9 @@ fn blocks(program: &Program, given: &BTreeSet<Id>) -> Vec<Block> {
     debug_assert!(given.is_disjoint(&alive), "parameters are given, not made");
     blocks.push(Block { steps: start..program.steps.len(), from, to: output });
     blocks
+}
+
+fn output_of(id: Id, values: &[Option<Value>]) -> Result<Tensor> {
+    let found = values[id].as_ref().and_then(|value| value.tensor().ok());
+    found.map(Tensor::shallow_clone).ok_or_else(|| Error::graph("the network's output does not depend on its input"))
 }

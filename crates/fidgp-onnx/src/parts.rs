@@ -65,7 +65,7 @@ type Shared = (Id, Option<Id>);
 
 impl Parts {
     /// Finds the layers of a graph and puts them in place of their nodes.
-    pub(crate) fn find(graph: &mut Graph) -> Result<Self> {
+    pub(crate) fn find(graph: &mut Graph) -> Self {
         let roles = Roles::of(graph);
         let mut finder = Finder { parts: Self::default(), known: BTreeMap::new(), roles };
         for number in 0..graph.nodes.len() {
@@ -82,7 +82,7 @@ impl Parts {
             }
         }
         parts.head = head(graph);
-        Ok(parts)
+        parts
     }
 }
 
@@ -156,6 +156,7 @@ impl Finder {
     }
 
     /// The initialiser of a bias of so many numbers; `None` inside where there is none, outside where it is no constant.
+    #[expect(clippy::option_option, reason = "a layer without a bias is not a bias that cannot be used")]
     fn bias(&self, graph: &Graph, node: &Node, place: usize, length: i64) -> Option<Option<Id>> {
         let Some(id) = node.inputs.get(place).copied().flatten() else { return Some(None) };
         let (root, _) = self.roles.root(id)?;

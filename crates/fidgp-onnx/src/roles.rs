@@ -55,7 +55,9 @@ impl Roles {
         };
         for (number, node) in graph.nodes.iter().enumerate() {
             for (place, id) in node.inputs.iter().enumerate() {
-                id.iter().for_each(|id| roles.uses.entry(*id).or_default().push((number, place)));
+                if let Some(id) = id {
+                    roles.uses.entry(*id).or_default().push((number, place));
+                }
             }
             if numbers(node).all(|id| roles.fixed.contains(&id)) {
                 roles.fixed.extend(node.outputs.iter().flatten());
@@ -73,7 +75,7 @@ impl Roles {
         match node.operator.as_str() {
             "Identity" | "Cast" | "CastLike" => _ = self.roots.insert(*to, (root, turned)),
             "Transpose" if graph.constants[&root].dim() == 2 && turns(node) => {
-                _ = self.roots.insert(*to, (root, !turned))
+                _ = self.roots.insert(*to, (root, !turned));
             }
             _ => {}
         }

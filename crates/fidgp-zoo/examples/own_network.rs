@@ -103,7 +103,7 @@ impl Network for Vit {
         let tokens = self.patches.forward(x, pass)?.flatten(2, 3).transpose(1, 2); // [N, 16, width]
         let tokens = tokens + self.positions.value(pass)?;
         // blocks before the first Bayesian layer run once for all draws of a prediction
-        let h = pass.blocks(&tokens, &self.blocks, |block, h, pass| block.forward(h, pass))?;
+        let h = pass.blocks(&tokens, &self.blocks, Block::forward)?;
         let h = self.last.forward(&h, pass)?.mean_dim(1, false, h.kind());
         self.head.forward(&h, pass)
     }

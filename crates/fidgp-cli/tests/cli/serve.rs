@@ -22,17 +22,18 @@ struct Serving {
 impl Serving {
     fn start(place: &Place, words: &[&str]) -> Self {
         let mut command = place.command(&["serve", "--port", "0", "--device", "cpu", "--threads", "1"]);
-        let mut child = command.args(words).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let child = command.args(words).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut serving = Self { child, port: 0 }; // ended also where nothing is served
         let (say, heard) = mpsc::channel();
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let lines = BufReader::new(serving.child.stderr.take().expect("a pipe")).lines();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(say.send(line))));
         let mut said = Vec::new();
         loop {
             let line =
                 heard.recv_timeout(Duration::from_secs(120)).unwrap_or_else(|_| panic!("it does not serve: {said:?}"));
             if let Some((_, address)) = line.split_once("http://127.0.0.1:") {
-                let port = address.split(' ').next().and_then(|port| port.parse().ok()).expect("a port");
-                return Self { child, port };
+                serving.port = address.split(' ').next().and_then(|port| port.parse().ok()).expect("a port");
+                return serving;
             }
             said.push(line);
         }

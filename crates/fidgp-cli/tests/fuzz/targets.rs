@@ -10,6 +10,9 @@ use flate2::write::GzEncoder;
 
 use crate::{crates, files};
 
+/// Reads bytes, with a folder to write them to.
+type Read = dyn Fn(&Path, &[u8]) -> Result<(), String>;
+
 /// One reader.
 pub struct Target {
     pub name: &'static str,
@@ -17,7 +20,7 @@ pub struct Target {
     pub weight: u64,
     pub corpus: Vec<Vec<u8>>,
     /// Reads an input, with a folder to write it to.
-    pub read: Box<dyn Fn(&Path, &[u8]) -> Result<(), String>>,
+    pub read: Box<Read>,
     /// Makes checksums right, so that an input is looked into.
     pub mend: fn(Vec<u8>) -> Vec<u8>,
 }

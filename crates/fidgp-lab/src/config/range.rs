@@ -27,7 +27,7 @@ pub(super) enum Finite {
 fn check(key: &str, value: &Value, finite: Finite) -> Result<()> {
     match value {
         Value::Integer(number) => within(key, *number),
-        Value::Float(number) if finite == Finite::Checked && !(number.abs() <= largest(key)) => {
+        Value::Float(number) if finite == Finite::Checked && (number.is_nan() || number.abs() > largest(key)) => {
             let why = format!("= {number:e} is no number to compute with in f32: at most {:e}", largest(key));
             Err(LabError::config(key, why))
         }
@@ -75,12 +75,13 @@ fn limit_of(key: &str) -> Option<&'static Limit> {
     let (section, name) = key.split_once('.')?;
     Some(match (section, name) {
         ("network", "depth") => &LAYERS,
-        ("network" | "inducing" | "baseline", _) => &SIZE,
-        ("data", "train" | "validation" | "test" | "limit") => &ROWS,
         ("data", "classes") => &CLASSES,
-        ("data", "resize" | "crop" | "image") => &SIZE,
-        ("train" | "predict", "batch_size") | ("predict", "statistics_images") => &ROWS,
-        ("predict", "draws" | "validation_draws" | "window") => &SIZE,
+        ("data", "train" | "validation" | "test" | "limit")
+        | ("train" | "predict", "batch_size")
+        | ("predict", "statistics_images") => &ROWS,
+        ("network" | "inducing" | "baseline", _)
+        | ("data", "resize" | "crop" | "image")
+        | ("predict", "draws" | "validation_draws" | "window") => &SIZE,
         _ => return None,
     })
 }

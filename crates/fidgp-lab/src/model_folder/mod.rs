@@ -163,10 +163,10 @@ fn check_parts(folder: &Path, config: &ModelConfig) -> Result<()> {
     let names: BTreeSet<_> = there.keys().chain(config.sha256.keys()).collect();
     match names.into_iter().find(|name| there.get(*name) != config.sha256.get(*name)) {
         Some(name) => {
-            let why = if !there.contains_key(name) {
-                format!("is missing, {MODEL_CONFIG_FILE} has its digest")
-            } else {
+            let why = if there.contains_key(name) {
                 format!("is not the file that {MODEL_CONFIG_FILE} was written with (their SHA-256 differ)")
+            } else {
+                format!("is missing, {MODEL_CONFIG_FILE} has its digest")
             };
             let why = format!(
                 "{why}: the folder is a mixture or damaged. Fetch it again, or export it anew: fidgp export RUN"

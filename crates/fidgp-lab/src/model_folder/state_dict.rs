@@ -52,7 +52,7 @@ pub(super) fn plain_variables(model: &Model) -> BTreeMap<String, Tensor> {
 
 /// A weight matrix as the plain layer's `weight` and `bias`.
 pub(super) fn matrix_parts(model: &Model, layer: &str, matrix: &Tensor) -> Result<Vec<(String, Tensor)>> {
-    let found = model.network.layers().into_iter().find(|one| one.name() == layer).map(|one| one.operation());
+    let found = model.network.layers().into_iter().find(|one| one.name() == layer).map(fidgp::layer::Layer::operation);
     let (shape, bias) = match found {
         Some(Operation::Conv(conv)) => (conv.weight_shape().to_vec(), conv.bias),
         Some(Operation::Linear { inputs, outputs, bias }) => (vec![outputs, inputs], bias),

@@ -40,7 +40,7 @@ impl Predictor {
         let (Some(columns), Likelihood::Gaussian(likelihood)) = (self.trained.columns()?, &model.likelihood) else {
             return Err(LabError::config("MODEL", "takes pictures, not tables"));
         };
-        if rows.is_empty() || rows.len() % columns != 0 {
+        if rows.is_empty() || !rows.len().is_multiple_of(columns) {
             return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
         }
         let targets = vec![0.0; rows.len() / columns]; // not known, and not looked at

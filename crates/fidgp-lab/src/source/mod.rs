@@ -73,12 +73,12 @@ fn prepare(normalisation: &Normalisation, pixels: &Tensor) -> Tensor {
 
 /// About so many training images, taken at random and unchanged, in batches of one size: statistics of a short one would say
 /// little, and those of a single image nothing of its variance.
-pub fn batches<'a>(
-    images: &'a dyn Source,
+pub fn batches(
+    images: &dyn Source,
     device: Device,
     count: usize,
     size: usize,
-) -> impl Iterator<Item = Result<Tensor>> + use<'a> {
+) -> impl Iterator<Item = Result<Tensor>> + use<'_> {
     let order = fidgp_data::epoch_order(images.len(), Key::new(0).fold("statistics").seed(), 0);
     let rows: Vec<i64> = order.into_iter().take(count).map(|row| row as i64).collect();
     let parts: Vec<_> = rows.chunks_exact(size.min(rows.len()).max(1)).map(<[i64]>::to_vec).collect();

@@ -52,7 +52,7 @@ fn apply(inputs: &Inputs, one: &Tensor, other: &Tensor, function: Function) -> D
 
 /// The average of all inputs.
 pub(super) fn mean(_: &Making) -> Doing<Kernel> {
-    Ok(one(|inputs| Ok(fold(inputs, |a, b| a.f_add(b))?.f_div_scalar(inputs.count() as i64)?)))
+    Ok(one(|inputs| Ok(fold(inputs, tch::Tensor::f_add)?.f_div_scalar(inputs.count() as i64)?)))
 }
 
 /// The remainder with the divisor's sign, or as in C with the dividend's.

@@ -10,7 +10,7 @@ pub(super) fn cast(making: &Making) -> Doing<Kernel> {
     let element = Element::of(i32::try_from(making.node.attributes.int("to", 0)?).unwrap_or(0))?;
     making.node.attributes.ignore("saturate"); // concerns float8 alone, which is not understood
     let kind = element.computed_in(making.context.float);
-    Ok(one(move |inputs| Ok(to(inputs.tensor(0)?, kind)?)))
+    Ok(one(move |inputs| to(inputs.tensor(0)?, kind)))
 }
 
 /// From fractions to whole numbers both cut off what stands behind the point.

@@ -42,7 +42,7 @@ pub(super) fn gemm(making: &Making) -> Doing<Kernel> {
 }
 
 fn scaled(x: Tensor, factor: f64) -> Doing<Tensor> {
-    if factor == 1.0 { Ok(x) } else { Ok(x.f_mul_scalar(factor)?) }
+    if (factor - 1.0).abs() < f64::EPSILON { Ok(x) } else { Ok(x.f_mul_scalar(factor)?) }
 }
 
 pub(super) fn einsum(making: &Making) -> Doing<Kernel> {

@@ -41,7 +41,7 @@ pub(super) fn make(making: &Making) -> Doing<Kernel> {
     Ok(one(move |inputs| {
         let x = inputs.tensor(0)?;
         let given = if fixed.is_some() { fixed.clone() } else { inputs.optional_ints(1)? };
-        match over(inputs, given.unwrap_or_default(), nothing)? {
+        match over(inputs, &given.unwrap_or_default(), nothing)? {
             Some(axes) => Ok(function(x, &axes, keep)?),
             None => Ok(x.shallow_clone()),
         }
@@ -49,12 +49,12 @@ pub(super) fn make(making: &Making) -> Doing<Kernel> {
 }
 
 /// The axes meant: all of them when none are named, unless that means nothing is done.
-fn over(inputs: &Inputs, given: Vec<i64>, nothing: bool) -> Doing<Option<Vec<i64>>> {
+fn over(inputs: &Inputs, given: &[i64], nothing: bool) -> Doing<Option<Vec<i64>>> {
     let rank = inputs.tensor(0)?.dim();
     match given.is_empty() {
         true if nothing => Ok(None),
         true => Ok(Some((0..rank as i64).collect())),
-        false => axes(&given, rank).map(Some),
+        false => axes(given, rank).map(Some),
     }
 }
 

@@ -165,9 +165,8 @@ impl Resize {
     /// The place in the input of one in the result.
     fn origin(&self, along: Along, to: f64) -> f64 {
         match self.coordinates {
-            Coordinates::PytorchHalfPixel if along.to == 1 => 0.0,
+            Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if along.to == 1 => 0.0,
             Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (to + 0.5) * along.step() - 0.5,
-            Coordinates::AlignCorners if along.to == 1 => 0.0,
             Coordinates::AlignCorners => to * (along.from - 1) as f64 / (along.to - 1) as f64,
             Coordinates::Asymmetric if along.scale.is_none() => to * along.from as f64 / along.to as f64,
             Coordinates::Asymmetric => to * along.step(),

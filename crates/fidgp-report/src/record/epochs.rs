@@ -97,7 +97,7 @@ impl EpochWriter {
 
 /// A log of these lines alone.
 fn rewritten(path: &Path, lines: &[(usize, String)]) -> Result<File> {
-    let text: String = lines.iter().map(|(_, line)| format!("{line}\n")).collect();
+    let text: String = lines.iter().flat_map(|(_, line)| [line.as_str(), "\n"]).collect();
     let is_so = fs::read(path).is_ok_and(|there| there == text.as_bytes());
     let written = if is_so { Ok(()) } else { write::replace(path, text.as_bytes()) };
     written.and_then(|()| write::open_own(path)).map_err(RecordError::write(path))

@@ -55,7 +55,7 @@ impl Network for Ensemble {
     }
 
     fn takes_empty_batches(&self) -> bool {
-        self.networks.iter().all(|network| network.takes_empty_batches())
+        self.networks.iter().all(fidgp::layer::Network::takes_empty_batches)
     }
 
     fn members(&self) -> i64 {

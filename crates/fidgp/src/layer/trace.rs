@@ -7,6 +7,7 @@ use crate::Result;
 
 /// One layer as a forward pass met it.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts about a layer that do not exclude each other")]
 pub struct LayerGeometry {
     /// Its path: `layer2.1.conv1`.
     pub name: String,
@@ -88,7 +89,9 @@ pub fn trace_on(network: &dyn Network, x: &Tensor, mode: Mode) -> Result<Vec<Lay
             met.push(LayerGeometry { uses: 0, ..pass.geometry(layer, [0, 0]) });
         }
     }
-    met.iter_mut().for_each(|layer| layer.is_head = network.head() == Some(&layer.name));
+    for layer in &mut met {
+        layer.is_head = network.head() == Some(&layer.name);
+    }
     Ok(met)
 }
 

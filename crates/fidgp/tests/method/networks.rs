@@ -116,8 +116,8 @@ fn a_network_is_traced_before_it_has_numbers() {
     let layers = trace(&network, &[4]).unwrap();
     let names: Vec<_> = layers.iter().map(|layer| layer.name.as_str()).collect();
     assert_eq!(names, ["blocks.0", "blocks.1", "blocks.2", "shift", "head"]);
-    assert_eq!(layers.iter().map(|layer| layer.macs()).collect::<Vec<_>>(), [16, 16, 16, 0, 8]);
-    assert_eq!(layers.iter().map(|layer| layer.dense_parameters()).sum::<i64>(), 3 * 20 + 4 + 10);
+    assert_eq!(layers.iter().map(fidgp::layer::LayerGeometry::macs).collect::<Vec<_>>(), [16, 16, 16, 0, 8]);
+    assert_eq!(layers.iter().map(fidgp::layer::LayerGeometry::dense_parameters).sum::<i64>(), 3 * 20 + 4 + 10);
     assert_eq!(layers[3].operation, Operation::Parameter { numbers: 4 });
     assert!(layers[4].is_head && layers[1].is_random && layers[1].in_block && !layers[4].in_block);
     assert_eq!(blocks_before_randomness(&layers), 1);

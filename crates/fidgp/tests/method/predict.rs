@@ -197,13 +197,18 @@ fn members_are_draws_and_pixels_are_inputs() {
     let classes = |members: i64| {
         let mut classes = ClassDraws::new(members).with_error();
         let parts = logits.reshape([6 / members, members * 4, 3]).unbind(0);
-        parts.iter().for_each(|draw| classes.add(draw).unwrap());
+        for draw in &parts {
+            classes.add(draw).unwrap();
+        }
         (classes.error(), classes.done().unwrap())
     };
     let (error, apart) = classes(1);
     for members in [2, 3, 6] {
         let (same, together) = classes(members);
-        assert!(same == error && together.probs == apart.probs && together.aleatoric == apart.aleatoric, "{members}");
+        assert!(
+            same.to_bits() == error.to_bits() && together.probs == apart.probs && together.aleatoric == apart.aleatoric,
+            "{members}"
+        );
     }
     let p = logits.softmax(-1, Kind::Double);
     assert!((scalar(&(p.var_dim(0, true, false) / 6.0).sqrt().max()) - error).abs() < 1e-12);
@@ -226,7 +231,7 @@ fn what_cannot_be_has_no_entropy() {
         let mut classes = ClassDraws::new(1);
         classes.add_probs(&Tensor::from_slice(&[0.0, 1.0, 0.0, 0.5, 0.5, 0.0]).view([2, 3]).to_kind(kind)).unwrap();
         let found = classes.done().unwrap();
-        assert_eq!(Vec::<f64>::try_from(found.total.to_kind(Kind::Double)).unwrap()[0], 0.0);
+        assert_eq!(found.total.double_value(&[0]).abs().to_bits(), 0);
         assert!((found.total.double_value(&[1]) - 2f64.ln()).abs() < 1e-7);
     }
 }
@@ -241,7 +246,7 @@ fn numbers_know_their_error() {
         numbers.add(&Tensor::from_slice(&[value, 1.0]).view([2, 1])).unwrap();
         numbers.error()
     };
-    assert_eq!(add(1.0), f64::INFINITY);
+    assert!(add(1.0).is_infinite());
     assert!((add(3.0) - 1.0).abs() < 1e-12); // √(2/2)
     assert_eq!(numbers.done().unwrap().means.size(), [2, 2]);
 }
