@@ -25,12 +25,23 @@
 //! settings of libtorch: its cache of memory, the precision and the order of convolutions; the third [`keep_freed_memory`], a
 //! setting of the C library that libtorch's CPU part gains by.
 //!
-//! This is the only crate of the workspace with `unsafe` in it, and it knows nothing of tensors.
+//! The fourth is [`Group`]: processes that compute together, on one machine or many, by libtorch's own process groups; where the
+//! others are is what a launcher tells ([`Launched`]).
+//!
+//! This is the only crate of the workspace with `unsafe` in it.
 
 mod graph;
+#[cfg(target_os = "linux")]
+mod group;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_group.rs"]
+mod group;
+mod launched;
 mod library;
 mod machine;
 mod memory;
+#[cfg(target_os = "linux")]
+mod place;
 mod reads;
 mod waiting;
 
@@ -41,6 +52,8 @@ use std::sync::OnceLock;
 pub use graph::{
     Graph, GraphError, SideStream, empty_cache, exact_convolutions, memory_in_use, repeatable_convolutions, use_device,
 };
+pub use group::{Group, GroupError};
+pub use launched::Launched;
 pub use machine::{driver_version, linked_libtorch};
 pub use memory::keep_freed_memory;
 #[cfg(target_os = "linux")]

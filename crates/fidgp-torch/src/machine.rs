@@ -29,6 +29,13 @@ pub fn driver_version() -> Option<String> {
     files.iter().find_map(|file| version_number(&fs::read_to_string(file).ok()?))
 }
 
+/// The name of this machine.
+#[cfg(target_os = "linux")]
+pub fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "a machine without a name".to_owned() } else { name.trim().to_owned() }
+}
+
 /// The first dotted number of a text.
 fn version_number(text: &str) -> Option<String> {
     let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');

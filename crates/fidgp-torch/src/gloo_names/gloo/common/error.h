@@ -1,0 +1,2 @@
+// Stand-in, as algorithm.h.
+#pragma once
