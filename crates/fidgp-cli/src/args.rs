@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod calibrate;
 mod onnx;
 mod ood;
 mod serve;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
+pub use calibrate::Calibrate;
 pub use onnx::{Onnx, OnnxInspect, OnnxRun};
 pub use ood::Ood;
 pub use serve::Serve;
@@ -33,7 +35,7 @@ pub enum Command {
     Train(Train),
     /// Measure the trained network of a run again, with other draws or on another device
     Eval(Eval),
-    /// Fit a temperature to the trained network of a run, on its validation examples
+    /// Fit rules for decisions to examples that were not trained on: sets, intervals, when to abstain, what is foreign
     Calibrate(Calibrate),
     /// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data
     FitPosterior(FitPosterior),
@@ -153,22 +155,6 @@ pub struct Eval {
     #[command(flatten)]
     pub place: Place,
     /// The whole results document as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Fit a temperature to the trained network of a run, on its validation examples.
-///
-/// Logits are divided by it (inside every draw or member) wherever the run is opened from then on: eval, predict, ood, export.
-/// It is kept as temperature.json in the run folder; remove that file to be rid of it. For the classification of images by any
-/// method, not for segmentation and regression.
-#[derive(Debug, Args)]
-pub struct Calibrate {
-    /// The run folder
-    pub run: PathBuf,
-    #[command(flatten)]
-    pub place: Place,
-    /// As JSON
     #[arg(long)]
     pub json: bool,
 }
