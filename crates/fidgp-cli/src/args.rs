@@ -227,16 +227,19 @@ pub struct Bench {
 /// Say what pictures show, or what a table's rows give, and how sure the model is.
 ///
 /// Probabilities are means over weight draws. Uncertainty is in nats: total (entropy of the mean), aleatoric (what the data
-/// leaves open) and epistemic (what the weights leave open). Bad files are named, the rest is still predicted.
+/// leaves open) and epistemic (what the weights leave open). A model with rules (`fidgp calibrate`) also says what to do:
+/// accept, abstain or out-of-distribution, why, and which classes or numbers cannot be ruled out. Features outside the
+/// training data are named. Bad files are named, the rest is still predicted.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp predict runs/cifar100-fidgp-all picture.png\n  fidgp predict MODEL photos/ --top 5 --draws 4\n  \
-    fidgp predict runs/regression-left points.csv --json"
+    fidgp predict runs/regression-left points.csv --json\n  fidgp predict runs/houses - --jsonl < houses.csv >> log.jsonl"
 )]
 pub struct Predict {
     /// A run folder, or a model folder made by `fidgp export`
     pub model: PathBuf,
-    /// Pictures (PNG, JPEG, WebP) or folders of them, class folders too; for a regression, tables (.csv, .npy, .safetensors)
+    /// Pictures (PNG, JPEG, WebP) or folders of them, class folders too; for rows, tables (.csv, .npy, .safetensors); `-` is
+    /// standard input: a table, or the names of pictures, one a line
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// Weight draws K [default: as in the model's config]
@@ -254,6 +257,12 @@ pub struct Predict {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+    /// As a line of JSON for each input, written as they are made: what `fidgp monitor` reads
+    #[arg(long, conflicts_with = "json")]
+    pub jsonl: bool,
+    /// As CSV, written as it is made
+    #[arg(long, conflicts_with_all = ["json", "jsonl"])]
+    pub csv: bool,
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
     pub device: String,

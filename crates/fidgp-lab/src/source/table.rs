@@ -50,7 +50,14 @@ impl TableView {
     /// # Errors
     /// When the file is broken or lacks a column.
     pub fn rows(&self, file: &Path) -> Result<Vec<f64>> {
-        let sheet = Sheet::open(file)?;
+        self.rows_of(&Sheet::open(file)?)
+    }
+
+    /// The same of a table that was opened.
+    ///
+    /// # Errors
+    /// When a cell is no number, or a column is missing.
+    pub fn rows_of(&self, sheet: &Sheet) -> Result<Vec<f64>> {
         let columns: Vec<usize> = if sheet.is_headed() || sheet.names().len() != self.features.len() {
             self.features.iter().map(|name| sheet.column(name)).collect::<Result<_, _>>()?
         } else {
