@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Mutex;
 
 use fidgp_data::segmentation::{self, Portion};
 use fidgp_data::{Picture, detect, idx, mat5, synthetic};
@@ -14,6 +15,9 @@ use peak_alloc::PeakAlloc;
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const MB: usize = 1 << 20;
+
+/// One test at a time: the allocator counts for all threads, and a backtrace takes megabytes.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A PNG of one grey byte that says it has another size, or has another palette.
 fn png(width: u32, height: u32, colour: u8, palette: &[u8]) -> Vec<u8> {
@@ -94,6 +98,7 @@ fn refused<T>(file: &Path, bytes: &[u8], megabytes: usize, read: impl Fn(&Path) 
 
 #[test]
 fn what_asks_for_too_much_is_refused_before_it_gets_it() {
+    let _alone = ALONE.lock();
     let home = tempfile::tempdir().unwrap();
     let file = |name: &str| home.path().join(name);
 
@@ -129,6 +134,7 @@ fn what_asks_for_too_much_is_refused_before_it_gets_it() {
 /// png 0.18.1 panics on a palette whose length is no multiple of three.
 #[test]
 fn a_decoder_that_panics_names_the_file() {
+    let _alone = ALONE.lock();
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("palette.png");
     fs::write(&file, png(1, 1, 3, &[0, 0, 0, 1])).unwrap();
