@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod calibrate;
+mod monitor;
 mod onnx;
 mod ood;
 mod serve;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
 pub use calibrate::Calibrate;
+pub use monitor::Monitor;
 pub use onnx::{Onnx, OnnxInspect, OnnxRun};
 pub use ood::Ood;
 pub use serve::Serve;
@@ -43,6 +45,8 @@ pub enum Command {
     Predict(Predict),
     /// Serve models over HTTP, with their uncertainty
     Serve(Serve),
+    /// Say from logs of predictions whether a model is still used on what it was calibrated for
+    Monitor(Monitor),
     /// Compare out-of-distribution scores of a model, controls first
     Ood(Ood),
     /// Wrap a trained network: how much of it the Bayesian one keeps, before any training

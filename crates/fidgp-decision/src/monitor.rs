@@ -58,6 +58,8 @@ pub struct Monitor {
     pub lines: usize,
     /// Probability of a false alarm that was allowed, over all tests and for as long as one looks.
     pub alpha: f64,
+    /// The e-value that is an alarm, as a logarithm to base 10.
+    pub log10_limit: f64,
     /// The series.
     pub series: Vec<Series>,
     /// Accuracy estimated from confidences alone.
@@ -151,7 +153,8 @@ pub fn monitor<'a>(
     watched.extend(watch("predictions that are right".to_owned(), None, right, share)?);
     let (accuracy, accuracy_before) = accuracy(calibration, &confidences)?;
     let series = tested.into_iter().map(Tested::finish).collect();
-    Ok(Monitor { lines: count, alpha, series, accuracy, accuracy_before, watched, verdicts })
+    let log10_limit = limit / std::f64::consts::LN_10;
+    Ok(Monitor { lines: count, alpha, log10_limit, series, accuracy, accuracy_before, watched, verdicts })
 }
 
 /// A level that was promised, and the examples that the rule rests on.

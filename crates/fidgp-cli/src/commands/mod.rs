@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod eval;
 pub mod export;
 pub mod fit_posterior;
+pub mod monitor;
 pub mod onnx;
 pub mod ood;
 pub mod predict;
