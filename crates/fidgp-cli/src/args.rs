@@ -9,10 +9,10 @@ mod serve;
 use std::num::NonZero;
 use std::path::PathBuf;
 
+pub use calibrate::Calibrate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
-pub use calibrate::Calibrate;
 pub use monitor::Monitor;
 pub use onnx::{Onnx, OnnxInspect, OnnxRun};
 pub use ood::Ood;

@@ -1,11 +1,11 @@
 //! From examples to rules, from rules to decisions, from decisions to a monitor.
 #![allow(missing_docs)]
 
-use fidgp_decision::decide::{Judge, Verdict};
 use fidgp_decision::calibration::Feature;
+use fidgp_decision::decide::{Judge, Verdict};
+use fidgp_decision::evidence::Outside;
 use fidgp_decision::fit::{self, Asked, Named, Origin};
 use fidgp_decision::monitor::monitor;
-use fidgp_decision::evidence::Outside;
 use fidgp_decision::{CALIBRATION_FILE, Calibration, ClassEvidence, NumberEvidence, Score};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +27,16 @@ fn class(rng: &mut ChaCha8Rng, harder: f64) -> (ClassEvidence, usize) {
     probabilities[first] = top;
     let label = if rng.random::<f64>() < top { first } else { (first + 1) % 3 };
     let total = -probabilities.iter().map(|p| if *p > 0.0 { p * p.ln() } else { 0.0 }).sum::<f64>();
-    (ClassEvidence { probabilities, total, aleatoric: 0.9 * total, epistemic: 0.1 * total, outside: Outside::default() }, label)
+    (
+        ClassEvidence {
+            probabilities,
+            total,
+            aleatoric: 0.9 * total,
+            epistemic: 0.1 * total,
+            outside: Outside::default(),
+        },
+        label,
+    )
 }
 
 fn classes(seed: u64, n: usize, asked: &Asked) -> Calibration {
@@ -85,7 +94,13 @@ fn verdicts_say_why() {
     let judge = Judge::new(&found).unwrap();
     let say = |p: f64, epistemic: f64| {
         let probabilities = vec![p, (1.0 - p) / 2.0, (1.0 - p) / 2.0];
-        judge.class(&ClassEvidence { probabilities, total: 0.5, aleatoric: 0.5 - epistemic, epistemic, outside: Outside::default() })
+        judge.class(&ClassEvidence {
+            probabilities,
+            total: 0.5,
+            aleatoric: 0.5 - epistemic,
+            epistemic,
+            outside: Outside::default(),
+        })
     };
     let [sure, unsure, foreign] = [say(0.999, 0.01), say(0.41, 0.01), say(0.999, 0.4)];
     assert_eq!((sure.verdict, unsure.verdict), (Verdict::Accept, Verdict::Abstain));
@@ -110,7 +125,9 @@ fn few_examples_promise_less_and_say_so() {
     assert_eq!(decision.sets[1].classes.len(), 3);
     let rng = &mut ChaCha8Rng::seed_from_u64(0);
     let (examples, labels): (Vec<_>, Vec<_>) = (0..9).map(|_| class(rng, 1.0)).unzip();
-    let none = fit::classes(&examples, &labels, &classes_named(&["c0", "c1", "c2"]), &Asked::usual(Score::Total), origin()).unwrap_err();
+    let none =
+        fit::classes(&examples, &labels, &classes_named(&["c0", "c1", "c2"]), &Asked::usual(Score::Total), origin())
+            .unwrap_err();
     assert!(none.to_string().starts_with("the examples are 9: too few"), "{none}");
 }
 
@@ -146,7 +163,8 @@ fn number(rng: &mut ChaCha8Rng) -> (NumberEvidence, f64) {
 }
 
 fn outside(by: f64) -> Outside {
-    let said = if by > 0.0 { vec!["area = -500 lies outside 28 … 310 of the training data".to_owned()] } else { Vec::new() };
+    let said =
+        if by > 0.0 { vec!["area = -500 lies outside 28 … 310 of the training data".to_owned()] } else { Vec::new() };
     Outside { by, said }
 }
 

@@ -42,8 +42,12 @@ pub fn run(arguments: &Calibrate) -> Outcome {
     super::print(&said(&found))?;
     let folder = super::quoted(&arguments.folder.display().to_string());
     match found.calibration {
-        Some(_) => tell!("kept in {CALIBRATION_FILE}; `fidgp predict {folder} INPUT` now says what to do with a prediction"),
-        None => tell!("too few examples for rules beside it; `fidgp eval {folder}` and `fidgp predict {folder}` now use it"),
+        Some(_) => {
+            tell!("kept in {CALIBRATION_FILE}; `fidgp predict {folder} INPUT` now says what to do with a prediction")
+        }
+        None => {
+            tell!("too few examples for rules beside it; `fidgp eval {folder}` and `fidgp predict {folder}` now use it")
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,7 +55,8 @@ pub fn run(arguments: &Calibrate) -> Outcome {
 /// The temperature's fields, and the rules without the examples they rest on.
 fn document(found: &Fitted) -> Result<Value, LabError> {
     let unwritable = |error: serde_json::Error| LabError::config("--json", error.to_string());
-    let mut document = found.temperature.as_ref().map_or_else(|| Ok(json!({})), serde_json::to_value).map_err(unwritable)?;
+    let mut document =
+        found.temperature.as_ref().map_or_else(|| Ok(json!({})), serde_json::to_value).map_err(unwritable)?;
     let mut rules = serde_json::to_value(&found.calibration).map_err(unwritable)?;
     if let Some(rules) = rules.as_object_mut() {
         rules.remove("reference");
@@ -115,13 +120,17 @@ fn line(kept: &Kept, width: usize) -> String {
 fn rules(found: &Calibration) -> Vec<(&'static str, String)> {
     let abstention = found.rules.abstention.iter().filter_map(|abstention| {
         let rule = abstention.rule.as_ref()?;
-        let threshold = rule.threshold.map_or("always".to_owned(), |t| format!("{} below {}", abstention.score, number(t)));
+        let threshold =
+            rule.threshold.map_or("always".to_owned(), |t| format!("{} below {}", abstention.score, number(t)));
         let wrong = abstention.wrong_beyond.map_or(String::new(), |off| format!(" by more than {off}"));
         let (risk, sure) = (percent(abstention.risk), percent(abstention.confidence));
-        Some(("answered", format!(
-            "where {threshold}: {} of the examples; at most {risk} of the answers are wrong{wrong} ({sure} sure)",
-            percent(rule.answered)
-        )))
+        Some((
+            "answered",
+            format!(
+                "where {threshold}: {} of the examples; at most {risk} of the answers are wrong{wrong} ({sure} sure)",
+                percent(rule.answered)
+            ),
+        ))
     });
     let outlier = found.rules.outlier.iter().map(|outlier| {
         let alarms = percent(outlier.rule.alarms);

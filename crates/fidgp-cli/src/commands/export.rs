@@ -87,7 +87,9 @@ fn folder(arguments: &Export) -> Outcome {
     }
     if run.join(CALIBRATION_FILE).exists() && !out.join(CALIBRATION_FILE).exists() {
         let folder = super::quoted(&out.display().to_string());
-        tell!("{CALIBRATION_FILE} stays behind: its rules are for weights that are not rounded; fidgp calibrate {folder}");
+        tell!(
+            "{CALIBRATION_FILE} stays behind: its rules are for weights that are not rounded; fidgp calibrate {folder}"
+        );
     }
     tell!("try it with: fidgp predict {} INPUT", super::quoted(&out.display().to_string()));
     Ok(ExitCode::SUCCESS)

@@ -51,7 +51,11 @@ fn a_table_is_calibrated_and_its_predictions_decided() {
     let place = place();
     let said = calibrate(&place, "run", &["--wrong-beyond", "40", "--error", "0.1"]).ends(0);
     assert!(said.out.contains("rules from 205 examples of the validation part of houses.csv, checked on 51 others"));
-    assert!(said.out.contains("the interval holds the number at level 95 %") && !said.out.contains("NOT"), "{}", said.out);
+    assert!(
+        said.out.contains("the interval holds the number at level 95 %") && !said.out.contains("NOT"),
+        "{}",
+        said.out
+    );
     let found = json(&place.path("run/calibration.json"));
     assert_eq!(found["examples"]["fitted"], 205);
 
@@ -81,7 +85,11 @@ fn a_table_is_calibrated_and_its_predictions_decided() {
     let table = predict(&["run", "far.csv"]).out;
     assert!(table.contains("out-of-distribution: size, m2 = -500"), "{table}");
     let csv = predict(&["run", "far.csv", "--csv"]).out;
-    assert!(csv.starts_with("input,") && csv.contains("lower_0.95") && csv.lines().count() == 2, "{csv}");
+    assert!(
+        csv.starts_with("input,row,age,\"size, m2\",mean,sd,aleatoric,epistemic,lower_0.9,upper_0.9,")
+            && csv.lines().count() == 2,
+        "{csv}"
+    );
 }
 
 #[test]
@@ -118,7 +126,7 @@ fn what_cannot_be_promised_is_refused() {
     let refused = |more: &[&str], words: &[&str]| drop(calibrate(&place, "run", more).ends(2).says(words));
     refused(&["--levels", "95"], &["--levels 95 must lie between 0 and 1", "0.95"]);
     refused(&["--error", "0"], &["--error 0"]);
-    refused(&["--wrong-beyond", "-1"], &["--wrong-beyond"]);
+    refused(&["--wrong-beyond=-1"], &["--wrong-beyond"]);
     refused(&["--ood-score", "confidence"], &["--ood-score must be one of total and epistemic"]);
     place.write("few.csv", "\"size, m2\",age,price\n0.5,0.5,1100\n");
     refused(&["--examples", "few.csv"], &["the examples are 1: too few"]);
@@ -130,7 +138,14 @@ fn what_cannot_be_promised_is_refused() {
     place.write("own.csv", &format!("\"size, m2\",age,price\n{}", rows.collect::<String>()));
     let said = calibrate(&place, "run", &["--examples", "own.csv"]).ends(0);
     assert!(said.out.contains("rules from 48 examples of own.csv, checked on 12 others"), "{}", said.out);
-    let none = place.fidgp(&[&["calibrate", trained().to_str().unwrap(), "--data"][..], &[fixture("cifar100-small").to_str().unwrap()], &CPU].concat());
+    let none = place.fidgp(
+        &[
+            &["calibrate", trained().to_str().unwrap(), "--data"][..],
+            &[fixture("cifar100-small").to_str().unwrap()],
+            &CPU,
+        ]
+        .concat(),
+    );
     none.ends(2).says(&["data.validation_fraction", "--examples"]);
 }
 
@@ -158,7 +173,11 @@ fn a_monitor_tells_quiet_logs_from_others() {
     let quiet = place.fidgp(&["monitor", "run", "quiet.jsonl"]).ends(0);
     assert!(quiet.out.contains("Nothing has changed") && quiet.out.contains("600 lines"), "{}", quiet.out);
     let shifted = place.fidgp(&["monitor", "run", "quiet.jsonl", "shifted.jsonl", "--out", "page.html"]).ends(3);
-    assert!(shifted.out.contains("feature:size, m2") && shifted.out.contains("changed, seen at line"), "{}", shifted.out);
+    assert!(
+        shifted.out.contains("feature:size, m2") && shifted.out.contains("changed, seen at line"),
+        "{}",
+        shifted.out
+    );
     let page = fs::read_to_string(place.path("page.html")).unwrap();
     assert!(page.contains("<h1>Monitor: run</h1>") && page.contains("<svg"), "{page}");
     let wrong = place.fidgp(&["monitor", "run", "wrong.jsonl", "--json"]).ends(3);
@@ -184,7 +203,9 @@ fn pictures_get_sets_and_a_decision() {
     assert!(found["calibration"]["reference"].is_null() && found["temperature"].is_null(), "{found}");
     assert_eq!(found["calibration"]["check"][0]["promised"], 0.8);
     let pictures = fixture("cifar100-pictures");
-    let predict = |more: &[&str]| place.fidgp(&[&["predict", "run", pictures.to_str().unwrap()][..], &CPU, more].concat()).ends(0);
+    let predict = |more: &[&str]| {
+        place.fidgp(&[&["predict", "run", pictures.to_str().unwrap()][..], &CPU, more].concat()).ends(0)
+    };
     let lines = lines(&predict(&["--jsonl"]));
     assert_eq!(lines.len(), 8);
     for line in &lines {

@@ -180,11 +180,14 @@ fn folder(predictor: &mut Predictor, path: &Path, progress: Progress) -> Result<
     let classes = predictor.trained().classes.clone();
     let place = |name: &String| {
         let why = || format!("holds a folder `{name}`, which is no class of the model");
-        classes.iter().position(|class| class == name).ok_or_else(|| LabError::File { path: path.to_owned(), why: why() })
+        classes
+            .iter()
+            .position(|class| class == name)
+            .ok_or_else(|| LabError::File { path: path.to_owned(), why: why() })
     };
     let places = folder.class_names().iter().map(place).collect::<Result<Vec<_>>>()?;
     let labels: Vec<usize> = folder.labels().iter().map(|&label| places[label as usize]).collect();
-    let files: Vec<_> = folder.files().iter().map(|file| path.join(file)).collect();
+    let files = folder.files();
     let mut said = Vec::new();
     for part in files.chunks(STEP) {
         for (_, found) in files::classify(predictor, part, Effort::default())? {

@@ -106,7 +106,9 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     let mut gathered = examples::pictures(&mut predictor, rest.as_ref().unwrap_or(&validation), progress)?;
     gathered.source = from.words(&predictor.trained().config);
     if rest.is_none() {
-        gathered.notes.push("the temperature was fitted on the same examples, as there are few: the promises hold nearly".to_owned());
+        gathered.notes.push(
+            "the temperature was fitted on the same examples, as there are few: the promises hold nearly".to_owned(),
+        );
     }
     Ok((Some(temperature), predictor.into_trained(), gathered))
 }

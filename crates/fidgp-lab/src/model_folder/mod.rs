@@ -155,10 +155,10 @@ fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
 
 /// The rules of a run belong to its weights to the last bit: they go with them unless these are rounded.
 fn copy_rules(run: &Path, model: &Model, dtype: Dtype, out: &Path) -> Result<()> {
-    match calibration::read(run, model)? {
-        Some(rules) if dtype == Dtype::F32 => Ok(rules.write(out)?),
-        _ => Ok(()),
+    if dtype != Dtype::F32 {
+        return Ok(());
     }
+    calibration::read(run, model)?.map_or(Ok(()), |rules| Ok(rules.write(out)?))
 }
 
 /// The digests of the parts that are there.

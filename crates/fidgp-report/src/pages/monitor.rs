@@ -47,23 +47,35 @@ fn named(series: &Series) -> String {
 
 fn body(found: &Monitor, title: &str) -> String {
     let [accept, abstain, foreign] = found.verdicts;
-    let counts = format!("{} lines: {accept} accepted, {abstain} abstained from, {foreign} out of distribution.", found.lines);
-    let head = format!("<h1>{}</h1>\n{}{}", escape(title), tag("p", "lead", &escape(&verdict(found))), tag("p", "", &escape(&counts)));
-    let lead = "Each test bets that a line ranks among all before it as chance has it; its e-value grows when that is wrong.";
+    let counts =
+        format!("{} lines: {accept} accepted, {abstain} abstained from, {foreign} out of distribution.", found.lines);
+    let head = format!(
+        "<h1>{}</h1>\n{}{}",
+        escape(title),
+        tag("p", "lead", &escape(&verdict(found))),
+        tag("p", "", &escape(&counts))
+    );
+    let lead =
+        "Each test bets that a line ranks among all before it as chance has it; its e-value grows when that is wrong.";
     let drift = grid_of_numbers(
         &["series", "lines", "mean before", "mean now", "evidence, log10 e", "alarm at line"],
         found.series.iter().map(row),
     ) + &figures(&[drawing(found)]);
     let mut sections = section("drift", "Has anything changed?", lead, &drift);
     if let Some(estimate) = &found.accuracy {
-        sections += &section("accuracy", "Accuracy without labels", ACCURACY, &grid(
-            &["calibration examples", "these lines, estimated", "95 % interval"],
-            std::iter::once(vec![
-                found.accuracy_before.map_or_else(|| "–".to_owned(), percent),
-                percent(estimate.accuracy),
-                format!("{} … {}", percent(estimate.interval.lo), percent(estimate.interval.hi)),
-            ]),
-        ));
+        sections += &section(
+            "accuracy",
+            "Accuracy without labels",
+            ACCURACY,
+            &grid(
+                &["calibration examples", "these lines, estimated", "95 % interval"],
+                std::iter::once(vec![
+                    found.accuracy_before.map_or_else(|| "–".to_owned(), percent),
+                    percent(estimate.accuracy),
+                    format!("{} … {}", percent(estimate.interval.lo), percent(estimate.interval.hi)),
+                ]),
+            ),
+        );
     }
     if !found.watched.is_empty() {
         let rows = found.watched.iter().map(promise);

@@ -76,9 +76,7 @@ impl Told<'_> {
             "prediction": said, "mean": mean, "sd": sd, "aleatoric": noise_sd, "epistemic": epistemic_sd,
         });
         let evidence = said.evidence(self.view);
-        if !evidence.outside.said.is_empty() {
-            json["out_of_range"] = json!(evidence.outside.said);
-        }
+        json["out_of_range"] = json!(evidence.outside.said);
         if let Some(verdict) = self.rules.of_number(&evidence) {
             add(&mut json, verdict.fields);
         }
@@ -113,7 +111,8 @@ impl Told<'_> {
     fn remarks(&self, row: &NumberPrediction) -> Vec<String> {
         let evidence = row.evidence(self.view);
         let lines = self.rules.of_number(&evidence).map_or_else(Vec::new, |verdict| verdict.lines);
-        let unnamed = evidence.outside.said.into_iter().filter(|said| !lines.iter().any(|line| line.contains(said.as_str())));
+        let unnamed =
+            evidence.outside.said.into_iter().filter(|said| !lines.iter().any(|line| line.contains(said.as_str())));
         let unnamed: Vec<_> = unnamed.collect();
         lines.into_iter().chain(unnamed).collect()
     }

@@ -62,9 +62,8 @@ impl Rules {
             fields["ood_p"] = p.into();
         }
         let in_sets = sets.iter().map(|(level, classes)| format!("{} {{{}}}", percent(*level), shortened(classes)));
-        let in_intervals = said.intervals.iter().map(|one| {
-            format!("{} {} … {}", percent(one.level), number(one.lo), number(one.hi))
-        });
+        let in_intervals =
+            said.intervals.iter().map(|one| format!("{} {} … {}", percent(one.level), number(one.lo), number(one.hi)));
         let held: Vec<_> = in_sets.chain(in_intervals).collect();
         let p = said.p_value.map_or(String::new(), |p| format!("; p = {p:.3}"));
         let lines = vec![format!("{}: {}", said.verdict, said.reason), format!("{}{p}", held.join(", "))];

@@ -51,31 +51,31 @@ fn csv(names: &mut Option<Vec<String>>, rows: &[Value]) -> String {
             *names = Some(first);
         }
         let known = names.iter().flatten();
-        let cell = |name: &String| cells.iter().find(|(own, _)| own == name).map_or(String::new(), |(_, cell)| cell.clone());
+        let cell =
+            |name: &String| cells.iter().find(|(own, _)| own == name).map_or(String::new(), |(_, cell)| cell.clone());
         text += &line(known.map(cell).collect::<Vec<_>>().iter());
     }
     text
 }
 
+/// What comes first, and what last; between them stand sets and intervals.
+const FIRST: [&str; 2] = ["input", "row"];
+const THEN: [&str; 9] = ["class", "index", "probability", "mean", "sd", "total", "aleatoric", "epistemic", "draws"];
+const LAST: [&str; 6] = ["ood_score", "ood_p", "decision", "reason", "out_of_range", "map"];
+
 /// A prediction without its lists: a column for each feature, and for each level of its sets and intervals.
 fn cells(row: &Value) -> Vec<(String, String)> {
-    let mut cells = Vec::new();
-    for (name, value) in row.as_object().into_iter().flatten() {
-        match (name.as_str(), value) {
-            ("prediction" | "top" | "probabilities", _) => {}
-            ("features", Value::Object(features)) => {
-                cells.extend(features.iter().map(|(name, value)| (name.clone(), plain(value))));
-            }
-            ("sets", Value::Array(sets)) => {
-                cells.extend(sets.iter().map(|set| (format!("set_{}", set["level"]), plain(&set["classes"]))));
-            }
-            ("intervals", Value::Array(intervals)) => {
-                let end = |one: &Value, end: &str| (format!("{end}_{}", one["level"]), plain(&one[end]));
-                cells.extend(intervals.iter().flat_map(|one| [end(one, "lower"), end(one, "upper")]));
-            }
-            (_, value) => cells.push((name.clone(), plain(value))),
-        }
+    let single = |name: &&str| row.get(*name).map(|value| ((*name).to_owned(), plain(value)));
+    let mut cells: Vec<_> = FIRST.iter().filter_map(single).collect();
+    let features = row["features"].as_object().into_iter().flatten();
+    cells.extend(features.map(|(name, value)| (name.clone(), plain(value))));
+    cells.extend(THEN.iter().filter_map(single));
+    let sets = row["sets"].as_array().into_iter().flatten();
+    cells.extend(sets.map(|set| (format!("set_{}", set["level"]), plain(&set["classes"]))));
+    for one in row["intervals"].as_array().into_iter().flatten() {
+        cells.extend(["lower", "upper"].map(|end| (format!("{end}_{}", one["level"]), plain(&one[end]))));
     }
+    cells.extend(LAST.iter().filter_map(single));
     cells
 }
 
@@ -109,7 +109,8 @@ mod tests {
         });
         let mut names = None;
         let text = csv(&mut names, &[row, json!({"input": "c", "total": 1.0})]);
-        let expected = "input,lower_0.9,upper_0.9,out_of_range,set_0.9,total\n\"a,\"\"b\"\".png\",,2.0,,cat|dog,0.5\nc,,,,,1.0\n";
+        let expected =
+            "input,total,set_0.9,lower_0.9,upper_0.9,out_of_range\n\"a,\"\"b\"\".png\",0.5,cat|dog,,2.0,\nc,1.0,,,,\n";
         assert_eq!(text, expected);
     }
 }

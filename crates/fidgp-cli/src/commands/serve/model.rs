@@ -161,9 +161,9 @@ fn class_answer(said: ClassPrediction, names: &[String], judge: Option<&Judge>) 
     let evidence = said.evidence();
     let decided = judge.map(|judge| (judge.class(&evidence), judge.ood_score(&|score| score.of_class(&evidence))));
     let sets = decided.iter().flat_map(|(decided, _)| &decided.sets);
-    let sets = sets.map(|set| LabelSet { level: set.level, classes: set.classes.iter().map(named).collect() }).collect();
-    let prediction =
-        Prediction::Classes { class: named(&best), probabilities: said.probabilities, uncertainty, sets };
+    let sets =
+        sets.map(|set| LabelSet { level: set.level, classes: set.classes.iter().map(named).collect() }).collect();
+    let prediction = Prediction::Classes { class: named(&best), probabilities: said.probabilities, uncertainty, sets };
     let (ood, decision) = parts(decided.as_ref());
     Answer { prediction, draws: said.draws, error: said.error, ood, decision }
 }
@@ -173,7 +173,9 @@ fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Ju
     let evidence = said.evidence(view);
     let decided = judge.map(|judge| (judge.number(&evidence), judge.ood_score(&|score| score.of_number(&evidence))));
     let intervals = decided.iter().flat_map(|(decided, _)| &decided.intervals);
-    let intervals = intervals.map(|one| Interval { level: one.level, lower: one.lo.max(f64::MIN), upper: one.hi.min(f64::MAX) }).collect();
+    let intervals = intervals
+        .map(|one| Interval { level: one.level, lower: one.lo.max(f64::MIN), upper: one.hi.min(f64::MAX) })
+        .collect();
     let prediction = Prediction::Number { mean, sd, epistemic, aleatoric, intervals };
     let (ood, decision) = parts(decided.as_ref());
     Answer { prediction, draws, error: None, ood, decision }
