@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     fidgp_report::record::built_from(env!("FIDGP_BUILT_FROM"));
     // The CUDA part of libtorch must be opened before the first call into libtorch.
     let cuda = fidgp_lab::device::prepare();
+    fidgp_torch::wait_briefly();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .log_internal_errors(false) // it would panic where standard error cannot be written

@@ -32,6 +32,7 @@ mod library;
 mod machine;
 mod memory;
 mod reads;
+mod waiting;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ pub use machine::{driver_version, linked_libtorch};
 pub use memory::keep_freed_memory;
 #[cfg(target_os = "linux")]
 pub use reads::host_reads;
+pub use waiting::wait_briefly;
 
 /// What came of looking for libtorch's CUDA part.
 #[derive(Clone, Debug, PartialEq, Eq)]

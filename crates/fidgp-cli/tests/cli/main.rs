@@ -26,6 +26,7 @@ mod serve;
 mod strangers;
 mod tables;
 mod training;
+mod waiting;
 mod wrap;
 
 use std::fs;

@@ -10,7 +10,7 @@ use crate::child::Running;
 use crate::{Place, Said, contents, json, words_of_training};
 
 /// Never done before it is caught, with several steps an epoch.
-const ENDLESS: &str = "train.epochs=1000000";
+pub const ENDLESS: &str = "train.epochs=1000000";
 const STEPS: [&str; 6] =
     ["--set", "train.batch_size=8", "--set", "train.checkpoint_every=1", "--set", "train.validate_every=7"];
 
