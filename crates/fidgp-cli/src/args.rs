@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod calibrate;
+mod monitor;
 mod onnx;
 mod ood;
 mod serve;
@@ -7,9 +9,11 @@ mod serve;
 use std::num::NonZero;
 use std::path::PathBuf;
 
+pub use calibrate::Calibrate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
+pub use monitor::Monitor;
 pub use onnx::{Onnx, OnnxInspect, OnnxRun};
 pub use ood::Ood;
 pub use serve::Serve;
@@ -33,7 +37,7 @@ pub enum Command {
     Train(Train),
     /// Measure the trained network of a run again, with other draws or on another device
     Eval(Eval),
-    /// Fit a temperature to the trained network of a run, on its validation examples
+    /// Fit rules for decisions to examples that were not trained on: sets, intervals, when to abstain, what is foreign
     Calibrate(Calibrate),
     /// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data
     FitPosterior(FitPosterior),
@@ -41,6 +45,8 @@ pub enum Command {
     Predict(Predict),
     /// Serve models over HTTP, with their uncertainty
     Serve(Serve),
+    /// Say from logs of predictions whether a model is still used on what it was calibrated for
+    Monitor(Monitor),
     /// Compare out-of-distribution scores of a model, controls first
     Ood(Ood),
     /// Wrap a trained network: how much of it the Bayesian one keeps, before any training
@@ -157,22 +163,6 @@ pub struct Eval {
     pub json: bool,
 }
 
-/// Fit a temperature to the trained network of a run, on its validation examples.
-///
-/// Logits are divided by it (inside every draw or member) wherever the run is opened from then on: eval, predict, ood, export.
-/// It is kept as temperature.json in the run folder; remove that file to be rid of it. For the classification of images by any
-/// method, not for segmentation and regression.
-#[derive(Debug, Args)]
-pub struct Calibrate {
-    /// The run folder
-    pub run: PathBuf,
-    #[command(flatten)]
-    pub place: Place,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data.
 ///
 /// One pass over the training data; nothing is trained. The posterior is kept in the folder and predicts from then on: eval,
@@ -241,16 +231,19 @@ pub struct Bench {
 /// Say what pictures show, or what a table's rows give, and how sure the model is.
 ///
 /// Probabilities are means over weight draws. Uncertainty is in nats: total (entropy of the mean), aleatoric (what the data
-/// leaves open) and epistemic (what the weights leave open). Bad files are named, the rest is still predicted.
+/// leaves open) and epistemic (what the weights leave open). A model with rules (`fidgp calibrate`) also says what to do:
+/// accept, abstain or out-of-distribution, why, and which classes or numbers cannot be ruled out. Features outside the
+/// training data are named. Bad files are named, the rest is still predicted.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp predict runs/cifar100-fidgp-all picture.png\n  fidgp predict MODEL photos/ --top 5 --draws 4\n  \
-    fidgp predict runs/regression-left points.csv --json"
+    fidgp predict runs/regression-left points.csv --json\n  fidgp predict runs/houses - --jsonl < houses.csv >> log.jsonl"
 )]
 pub struct Predict {
     /// A run folder, or a model folder made by `fidgp export`
     pub model: PathBuf,
-    /// Pictures (PNG, JPEG, WebP) or folders of them, class folders too; for a regression, tables (.csv, .npy, .safetensors)
+    /// Pictures (PNG, JPEG, WebP) or folders of them, class folders too; for rows, tables (.csv, .npy, .safetensors); `-` is
+    /// standard input: a table, or the names of pictures, one a line
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// Weight draws K [default: as in the model's config]
@@ -268,6 +261,12 @@ pub struct Predict {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+    /// As a line of JSON for each input, written as they are made: what `fidgp monitor` reads
+    #[arg(long, conflicts_with = "json")]
+    pub jsonl: bool,
+    /// As CSV, written as it is made
+    #[arg(long, conflicts_with_all = ["json", "jsonl"])]
+    pub csv: bool,
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
     pub device: String,

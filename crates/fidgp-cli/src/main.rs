@@ -62,6 +62,7 @@ fn run(command: &Command, cuda: &fidgp_torch::CudaLibrary) -> Outcome {
         Command::Calibrate(arguments) => commands::calibrate::run(arguments),
         Command::FitPosterior(arguments) => commands::fit_posterior::run(arguments),
         Command::Predict(arguments) => commands::predict::run(arguments),
+        Command::Monitor(arguments) => commands::monitor::run(arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),
         Command::Ood(arguments) => commands::ood::run(arguments),
         Command::Wrap(arguments) => commands::wrap::run(arguments),

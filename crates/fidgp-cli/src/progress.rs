@@ -132,6 +132,26 @@ impl Watch for SplitBar {
     }
 }
 
+/// A bar over examples that go through a model, in whose place a line is written now and then in a log.
+pub struct ExampleBar {
+    shown: Shown,
+    what: &'static str,
+}
+
+impl ExampleBar {
+    /// A bar whose length comes with the first examples.
+    pub fn new(what: &'static str) -> Self {
+        Self { shown: Shown::new("{prefix} {wide_bar} {elapsed} ({eta} left)"), what }
+    }
+
+    /// So many of so many are done.
+    pub fn show(&mut self, done: usize, all: usize) {
+        self.shown.bar.set_length(all as u64);
+        self.shown.bar.set_position(done as u64);
+        self.shown.show(&format!("{done}/{all} {}", self.what), "");
+    }
+}
+
 /// A bar over the pictures of a folder that are decoded.
 pub struct PictureBar {
     bar: ProgressBar,

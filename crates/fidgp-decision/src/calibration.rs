@@ -13,6 +13,9 @@ use crate::kept::Kept;
 /// The file in a run or model folder.
 pub const CALIBRATION_FILE: &str = "calibration.json";
 
+/// The reference column of [`Outside::by`](crate::evidence::Outside).
+pub(crate) const OUTSIDE: &str = "outside";
+
 const SCHEMA: &str = "fidgp-calibration/1";
 
 /// The rules of a model, what they rest on and what they were seen to do.
@@ -20,8 +23,8 @@ const SCHEMA: &str = "fidgp-calibration/1";
 pub struct Calibration {
     /// `fidgp-calibration/1`.
     pub schema: String,
-    /// Digest of the weights it belongs to.
-    pub weights_sha256: String,
+    /// Digest of what predicts: weights, temperature, posterior.
+    pub model_sha256: String,
     /// What an input is scored with: weight draws.
     pub draws: u64,
     /// The examples.
@@ -32,8 +35,37 @@ pub struct Calibration {
     pub check: Vec<Kept>,
     /// What could not be promised, in words.
     pub notes: Vec<String>,
+    /// The names of the classes; none for numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+    /// The columns of a table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<Feature>,
     /// Columns of the examples that the rules were fitted to, for p-values and for `fidgp monitor`.
     pub reference: BTreeMap<String, Vec<f64>>,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Feature {
+    /// Its name.
+    pub name: String,
+    /// Its texts; none where it holds numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
+}
+
+impl Feature {
+    /// A cell as a number: a text is its place among the known ones, an unknown one comes after the last.
+    pub fn number(&self, cell: &serde_json::Value) -> Option<f64> {
+        match cell.as_str() {
+            None => cell.as_f64(),
+            Some(text) => {
+                let place = self.levels.iter().position(|level| level == text);
+                (!self.levels.is_empty()).then(|| place.unwrap_or(self.levels.len()) as f64)
+            }
+        }
+    }
 }
 
 /// What the rules rest on.
@@ -67,9 +99,6 @@ pub struct Rules {
     /// When to call an input out of distribution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlier: Option<OutlierRule>,
-    /// Where the features of the examples lie.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ranges: Vec<FeatureRange>,
 }
 
 /// When to give no answer.
@@ -99,17 +128,6 @@ pub struct OutlierRule {
     pub rule: AlarmRule,
 }
 
-/// Where a feature of the examples lies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FeatureRange {
-    /// Its name.
-    pub name: String,
-    /// Smallest value.
-    pub lo: f64,
-    /// Largest value.
-    pub hi: f64,
-}
-
 impl Calibration {
     /// The schema that is written.
     pub fn schema() -> String {
@@ -129,8 +147,8 @@ impl Calibration {
     /// Reads that of a folder, where there is one.
     ///
     /// # Errors
-    /// When it is broken, or belongs to other weights.
-    pub fn read(folder: &Path, weights_sha256: Option<&str>) -> Result<Option<Self>> {
+    /// When it is broken, or belongs to another model.
+    pub fn read(folder: &Path, model_sha256: Option<&str>) -> Result<Option<Self>> {
         let path = folder.join(CALIBRATION_FILE);
         if !path.exists() {
             return Ok(None);
@@ -141,8 +159,9 @@ impl Calibration {
             let why = format!("`schema` is `{}`, this program reads `{SCHEMA}`", found.schema);
             return Err(DecisionError::file(&path, why));
         }
-        if weights_sha256.is_some_and(|sha256| sha256 != found.weights_sha256) {
-            let why = "belongs to other weights than those in this folder; run `fidgp calibrate` again or remove it";
+        if model_sha256.is_some_and(|sha256| sha256 != found.model_sha256) {
+            let why = "belongs to other weights, another temperature or another posterior than those in this folder; run \
+                       `fidgp calibrate` again or remove it";
             return Err(DecisionError::file(&path, why));
         }
         found.outlier_reference().map_err(|error| DecisionError::file(&path, error))?;
@@ -159,5 +178,13 @@ impl Calibration {
         let scores = self.reference.get(name);
         let scores = scores.ok_or_else(|| DecisionError::asked("`reference`", format!("has no column `{name}`")))?;
         Ok(Some(Reference::new(scores)?))
+    }
+
+    /// How far outside the training data the examples lie, where they have features.
+    ///
+    /// # Errors
+    /// When there is no number in the column.
+    pub fn outside_reference(&self) -> Result<Option<Reference>> {
+        Ok(self.reference.get(OUTSIDE).map(|by| Reference::new(by)).transpose()?)
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibration::{Calibration, Rules};
 use crate::error::Result;
-use crate::evidence::{ClassEvidence, NumberEvidence, Score};
+use crate::evidence::{ClassEvidence, NumberEvidence, Outside, Score};
 
 /// What may be done with a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct Decision {
     /// Where the number lies, for each level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
-    /// Features that lie outside the range of the examples, in words.
+    /// Features that lie outside the training data, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out_of_range: Vec<String>,
 }
@@ -65,11 +65,27 @@ pub struct LevelSet {
 pub struct Judge {
     rules: Rules,
     reference: Option<Reference>,
+    outside: Option<Reference>,
 }
 
-/// What a threshold is on, the threshold's owner and the value.
+/// What a decision is made from: uncertainties, and features outside the training data.
 struct Scored<'a> {
     of: &'a dyn Fn(Score) -> f64,
+    outside: &'a Outside,
+}
+
+/// p-values of an input: of its score, and of how far its features lie outside.
+#[derive(Clone, Copy)]
+struct PValues {
+    score: f64,
+    outside: Option<f64>,
+}
+
+impl PValues {
+    /// Of two, the smaller counts twice.
+    fn both(self) -> f64 {
+        self.outside.map_or(self.score, |outside| (2.0 * self.score.min(outside)).min(1.0))
+    }
 }
 
 impl Judge {
@@ -78,7 +94,8 @@ impl Judge {
     /// # Errors
     /// When the calibration is incomplete.
     pub fn new(calibration: &Calibration) -> Result<Self> {
-        Ok(Self { rules: calibration.rules.clone(), reference: calibration.outlier_reference()? })
+        let (reference, outside) = (calibration.outlier_reference()?, calibration.outside_reference()?);
+        Ok(Self { rules: calibration.rules.clone(), reference, outside })
     }
 
     /// Levels of the sets or intervals.
@@ -90,7 +107,7 @@ impl Judge {
 
     /// What to do with a predicted class.
     pub fn class(&self, said: &ClassEvidence) -> Decision {
-        let scored = Scored { of: &|score| score.of_class(said) };
+        let scored = Scored { of: &|score| score.of_class(said), outside: &said.outside };
         let plain = self.rules.sets.iter().map(|sets| (sets.level, sets.set(&said.probabilities, 0.0)));
         let by_class = self.rules.sets_by_class.iter().map(|sets| (sets.level, sets.set(&said.probabilities, 0.0)));
         let sets = plain.chain(by_class).map(|(level, classes)| LevelSet { level, classes }).collect();
@@ -99,66 +116,50 @@ impl Judge {
 
     /// What to do with a predicted number.
     pub fn number(&self, said: &NumberEvidence) -> Decision {
-        let scored = Scored { of: &|score| score.of_number(said) };
+        let scored = Scored { of: &|score| score.of_number(said), outside: &said.outside };
         let intervals = self.rules.intervals.iter().map(|rule| rule.interval(said.mean, said.sd)).collect();
-        let out_of_range = self.out_of_range(&said.features);
-        let decision = Decision { intervals, ..self.verdict(&scored) };
-        match out_of_range.first() {
-            Some(first) if decision.verdict == Verdict::Accept => {
-                let more = out_of_range.len() - 1;
-                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-                Decision {
-                    verdict: Verdict::OutOfDistribution,
-                    reason: format!("{first}{more}"),
-                    out_of_range,
-                    ..decision
-                }
-            }
-            _ => Decision { out_of_range, ..decision },
-        }
+        Decision { intervals, ..self.verdict(&scored) }
     }
 
-    fn out_of_range(&self, features: &[f64]) -> Vec<String> {
-        let outside = self.rules.ranges.iter().zip(features).filter(|(range, x)| !(range.lo..=range.hi).contains(*x));
-        let said = outside.map(|(range, x)| {
-            let (lo, hi) = (number(range.lo), number(range.hi));
-            format!(
-                "{} = {} lies outside {lo} … {hi} of the calibration examples",
-                fidgp_files::shown(&range.name),
-                number(*x)
-            )
-        });
-        said.collect()
+    /// The score that p-values are of, and its value.
+    pub fn ood_score(&self, of: &dyn Fn(Score) -> f64) -> Option<f64> {
+        Some(of(self.rules.outlier.as_ref()?.score))
     }
 
     fn verdict(&self, scored: &Scored) -> Decision {
-        let p_value = self.p_value(scored);
+        let p_values = self.p_values(scored);
         let (verdict, reason) = self
-            .foreign(scored, p_value)
+            .foreign(scored, p_values)
             .or_else(|| self.unsure(scored))
             .unwrap_or_else(|| (Verdict::Accept, self.sure(scored)));
-        Decision { verdict, reason, p_value, sets: Vec::new(), intervals: Vec::new(), out_of_range: Vec::new() }
+        let (p_value, out_of_range) = (p_values.map(PValues::both), scored.outside.said.clone());
+        Decision { verdict, reason, p_value, sets: Vec::new(), intervals: Vec::new(), out_of_range }
     }
 
-    fn p_value(&self, scored: &Scored) -> Option<f64> {
+    fn p_values(&self, scored: &Scored) -> Option<PValues> {
         let (reference, outlier) = (self.reference.as_ref()?, self.rules.outlier.as_ref()?);
-        Some(reference.p_value((scored.of)(outlier.score)))
+        let outside = self.outside.as_ref().map(|outside| outside.p_value(scored.outside.by));
+        Some(PValues { score: reference.p_value((scored.of)(outlier.score)), outside })
     }
 
-    fn foreign(&self, scored: &Scored, p_value: Option<f64>) -> Option<(Verdict, String)> {
-        let (outlier, p) = (self.rules.outlier.as_ref()?, p_value?);
-        let value = (scored.of)(outlier.score);
-        if p > outlier.rule.alarms {
+    fn foreign(&self, scored: &Scored, p_values: Option<PValues>) -> Option<(Verdict, String)> {
+        let (outlier, p_values) = (self.rules.outlier.as_ref()?, p_values?);
+        let (p, alarms) = (p_values.both(), outlier.rule.alarms);
+        if p > alarms {
             return None;
         }
-        let reason = format!(
-            "{} {} is as high for {} of the calibration examples (p = {p:.4}, limit {})",
-            outlier.score,
-            number(value),
-            percent(p),
-            outlier.rule.alarms
-        );
-        Some((Verdict::OutOfDistribution, reason))
+        let because = match scored.outside.said.first() {
+            Some(feature) if p_values.outside.is_some_and(|outside| outside <= p_values.score) => {
+                let more = scored.outside.said.len() - 1;
+                if more > 0 { format!("{feature}, and {more} more") } else { feature.clone() }
+            }
+            _ => {
+                let value = number((scored.of)(outlier.score));
+                let share = percent(p_values.score);
+                format!("{} {value} is as high for {share} of the calibration examples", outlier.score)
+            }
+        };
+        Some((Verdict::OutOfDistribution, format!("{because} (p = {p:.4}, limit {alarms})")))
     }
 
     fn unsure(&self, scored: &Scored) -> Option<(Verdict, String)> {
@@ -194,13 +195,13 @@ impl Judge {
 }
 
 /// A share in per cent, with as many digits as it needs.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let text = format!("{:.2}", 100.0 * share);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A number with four significant digits.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }

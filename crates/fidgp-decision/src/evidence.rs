@@ -13,19 +13,32 @@ pub struct ClassEvidence {
     pub aleatoric: f64,
     /// Their difference, nats.
     pub epistemic: f64,
+    /// Features outside the training data; nothing for pictures.
+    #[serde(default)]
+    pub outside: Outside,
 }
 
 /// What a model says of an input that has a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NumberEvidence {
-    /// The features, as they came.
-    pub features: Vec<f64>,
     /// The prediction.
     pub mean: f64,
     /// Deviation of a new observation.
     pub sd: f64,
     /// Deviation of the mean over draws.
     pub epistemic_sd: f64,
+    /// Features outside the training data.
+    #[serde(default)]
+    pub outside: Outside,
+}
+
+/// Features of a row that the training data did not have.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outside {
+    /// How far the farthest lies outside, in widths of its range; 0 where all lie inside.
+    pub by: f64,
+    /// Each of them in words, the farthest first: `area = -500 lies outside 28 … 310 of the training data`.
+    pub said: Vec<String>,
 }
 
 impl ClassEvidence {

@@ -9,10 +9,10 @@ use fidgp_metrics::{MetricError, Predictions};
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-use crate::calibration::{Abstention, Calibration, Examples, FeatureRange, OutlierRule, Rules};
+use crate::calibration::{Abstention, Calibration, Examples, Feature, OUTSIDE, OutlierRule, Rules};
 use crate::decide::{Judge, Verdict, percent};
 use crate::error::{DecisionError, Result};
-use crate::evidence::{ClassEvidence, NumberEvidence, Score};
+use crate::evidence::{ClassEvidence, NumberEvidence, Outside, Score};
 use crate::kept::{Good, Kept};
 
 /// Fewest examples that rules are fitted to.
@@ -66,7 +66,7 @@ impl Asked {
     /// When a level or share is not between 0 and 1.
     pub fn check(&self) -> Result<()> {
         let shares = [
-            ("--risk", self.risk),
+            ("--error", self.risk),
             ("--confidence", self.confidence),
             ("--false-alarms", self.false_alarms),
             ("--held-back", self.held_back),
@@ -91,23 +91,34 @@ impl Asked {
 pub struct Origin {
     /// Where they are from, in words.
     pub source: String,
-    /// Digest of the weights.
-    pub weights_sha256: String,
+    /// Digest of what predicts.
+    pub model_sha256: String,
     /// Weight draws.
     pub draws: u64,
+}
+
+/// What the examples are of: the names of the classes, and for tables the columns.
+#[derive(Debug, Clone, Default)]
+pub struct Named {
+    /// The names of the classes; none for numbers.
+    pub classes: Vec<String>,
+    /// The features; none for pictures.
+    pub features: Vec<Feature>,
+    /// Their values, feature by feature; NaN where one is missing. `[features][N]`
+    pub columns: Vec<Vec<f64>>,
 }
 
 /// Rules for classes.
 ///
 /// # Shapes
-/// `examples`, `labels [N]`, `names [C]`
+/// `examples`, `labels [N]`
 ///
 /// # Errors
 /// When there are too few examples, or what is asked for makes no sense.
 pub fn classes(
     examples: &[ClassEvidence],
     labels: &[usize],
-    names: &[String],
+    named: &Named,
     asked: &Asked,
     origin: Origin,
 ) -> Result<Calibration> {
@@ -118,14 +129,14 @@ pub fn classes(
     let part: Vec<_> = fitted.iter().map(|&i| (&examples[i], labels[i])).collect();
     let probs: Vec<f64> = part.iter().flat_map(|(said, _)| said.probabilities.clone()).collect();
     let truth: Vec<usize> = part.iter().map(|(_, label)| *label).collect();
-    let table = Predictions::new(&probs, names.len(), &truth)?;
+    let table = Predictions::new(&probs, named.classes.len(), &truth)?;
     let u: Vec<f64> = part.iter().map(|_| rng.random()).collect();
     let mut rules = Rules::default();
     for &level in &asked.levels {
         short(fitted.len(), level, &mut notes)?;
         if asked.by_class {
             let sets = SetsByClass::calibrate(asked.sets, LastLabel::Keep, &table, &u, level);
-            rules.sets_by_class.push(sets.map_err(|error| small_class(&error, names))?);
+            rules.sets_by_class.push(sets.map_err(|error| small_class(&error, &named.classes))?);
         } else {
             rules.sets.push(ClassSets::calibrate(asked.sets, LastLabel::Keep, &table, &u, level)?);
         }
@@ -138,6 +149,7 @@ pub fn classes(
     reference.insert("class".to_owned(), part.iter().map(|(said, _)| said.class() as f64).collect());
     reference.insert("right".to_owned(), wrong.iter().map(|wrong| f64::from(u8::from(!wrong))).collect());
     let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
+    let found = with_features(found, named, &fitted, &|i| &examples[i].outside);
     let held: Vec<_> = held.iter().map(|&i| (&examples[i], labels[i])).collect();
     let check = check_classes(&found, &held)?;
     Ok(Calibration { check, ..found })
@@ -146,14 +158,14 @@ pub fn classes(
 /// Rules for numbers.
 ///
 /// # Shapes
-/// `examples`, `targets [N]`; `features` are the names of the columns
+/// `examples`, `targets [N]`
 ///
 /// # Errors
 /// When there are too few examples, or what is asked for makes no sense.
 pub fn numbers(
     examples: &[NumberEvidence],
     targets: &[f64],
-    features: &[String],
+    named: &Named,
     asked: &Asked,
     origin: Origin,
 ) -> Result<Calibration> {
@@ -164,7 +176,7 @@ pub fn numbers(
     let [mean, sd]: [Vec<f64>; 2] = [|said: &NumberEvidence| said.mean, |said: &NumberEvidence| said.sd]
         .map(|of| part.iter().map(|(said, _)| of(said)).collect());
     let truth: Vec<f64> = part.iter().map(|(_, target)| *target).collect();
-    let mut rules = Rules { ranges: ranges(examples, features), ..Rules::default() };
+    let mut rules = Rules::default();
     for &level in &asked.levels {
         short(fitted.len(), level, &mut notes)?;
         let forecast = Bounds { first: &mean, second: &sd };
@@ -180,10 +192,8 @@ pub fn numbers(
     rules.outlier = outlier(&scores, asked, &mut notes)?;
     let mut reference = columns(&scores);
     reference.insert("mean".to_owned(), mean);
-    for (column, name) in features.iter().enumerate() {
-        reference.insert(format!("feature:{name}"), part.iter().map(|(said, _)| said.features[column]).collect());
-    }
     let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
+    let found = with_features(found, named, &fitted, &|i| &examples[i].outside);
     let held: Vec<_> = held.iter().map(|&i| (&examples[i], targets[i])).collect();
     let check = check_numbers(&found, &held)?;
     Ok(Calibration { check, ..found })
@@ -200,14 +210,35 @@ fn calibration(
     let examples = Examples { source: origin.source, fitted, held_back, seed: asked.seed };
     Calibration {
         schema: Calibration::schema(),
-        weights_sha256: origin.weights_sha256,
+        model_sha256: origin.model_sha256,
         draws: origin.draws,
         examples,
         rules,
         check: Vec::new(),
         notes,
+        classes: Vec::new(),
+        features: Vec::new(),
         reference,
     }
+}
+
+/// With what the examples are of, and the columns that features are compared with.
+fn with_features<'a>(
+    mut found: Calibration,
+    named: &Named,
+    fitted: &[usize],
+    outside: &dyn Fn(usize) -> &'a Outside,
+) -> Calibration {
+    found.classes.clone_from(&named.classes);
+    found.features.clone_from(&named.features);
+    if !named.features.is_empty() {
+        found.reference.insert(OUTSIDE.to_owned(), fitted.iter().map(|&i| outside(i).by).collect());
+    }
+    for (feature, values) in named.features.iter().zip(&named.columns) {
+        let known = fitted.iter().map(|&i| values[i]).filter(|value| value.is_finite()).collect();
+        found.reference.insert(format!("feature:{}", feature.name), known);
+    }
+    found
 }
 
 /// Rows to fit to and rows to hold back.
@@ -289,15 +320,6 @@ fn columns(scores: &[Scored]) -> BTreeMap<String, Vec<f64>> {
     scores.iter().map(|(score, values)| (score.name().to_owned(), values.clone())).collect()
 }
 
-fn ranges(examples: &[NumberEvidence], names: &[String]) -> Vec<FeatureRange> {
-    let of = |(column, name): (usize, &String)| {
-        let values = || examples.iter().map(|said| said.features[column]);
-        let (lo, hi) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
-        FeatureRange { name: name.clone(), lo, hi }
-    };
-    names.iter().enumerate().map(of).collect()
-}
-
 /// What the rules do to the examples that were held back.
 fn check_classes(found: &Calibration, held: &[(&ClassEvidence, usize)]) -> Result<Vec<Kept>> {
     let judge = Judge::new(found)?;
@@ -316,8 +338,7 @@ fn check_classes(found: &Calibration, held: &[(&ClassEvidence, usize)]) -> Resul
 }
 
 fn check_numbers(found: &Calibration, held: &[(&NumberEvidence, f64)]) -> Result<Vec<Kept>> {
-    let judge =
-        Judge::new(&Calibration { rules: Rules { ranges: Vec::new(), ..found.rules.clone() }, ..found.clone() })?;
+    let judge = Judge::new(found)?;
     let decisions: Vec<_> = held.iter().map(|(said, _)| judge.number(said)).collect();
     let mut kept = Vec::new();
     for (i, level) in judge.levels().into_iter().enumerate() {

@@ -1,11 +1,13 @@
 use fidgp_metrics::Interval;
+use fidgp_metrics::conformal::coverage_law;
 use fidgp_metrics::drift::{AccuracyEstimate, Exchangeability, Proportion, estimate_accuracy};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, OUTSIDE};
+use crate::decide::percent;
 use crate::error::{DecisionError, Result};
 
 /// Points of a time line.
@@ -43,7 +45,7 @@ pub struct Watched {
     pub seen: u64,
     /// The share among them.
     pub share: f64,
-    /// Right at every moment at once, 95 %.
+    /// Right at every moment at once.
     pub interval: Interval,
     /// Whether the share promised is refuted.
     pub broken: bool,
@@ -54,8 +56,10 @@ pub struct Watched {
 pub struct Monitor {
     /// Lines read.
     pub lines: usize,
-    /// Probability of a false alarm that was allowed, over all series and for as long as one looks.
+    /// Probability of a false alarm that was allowed, over all tests and for as long as one looks.
     pub alpha: f64,
+    /// The e-value that is an alarm, as a logarithm to base 10.
+    pub log10_limit: f64,
     /// The series.
     pub series: Vec<Series>,
     /// Accuracy estimated from confidences alone.
@@ -100,8 +104,9 @@ pub fn monitor<'a>(
     alpha: f64,
 ) -> Result<Monitor> {
     let mut tested = series(calibration)?;
-    let limit = (tested.len() as f64 / alpha).ln();
-    let levels: Vec<f64> = levels(calibration);
+    let levels = levels(calibration);
+    let share = alpha / (tested.len() + levels.len()).max(1) as f64; // of each test
+    let limit = -share.ln();
     let (mut coverage, mut right) = (vec![Proportion::default(); levels.len()], Proportion::default());
     let (mut confidences, mut count, mut verdicts) = (Vec::new(), 0, [0; 3]);
     for (place, line) in lines {
@@ -110,14 +115,14 @@ pub fn monitor<'a>(
         count += 1;
         let mut any = false;
         for one in &mut tested {
-            let Some(value) = value(&said, &one.name) else { continue };
+            let Some(value) = value(calibration, &said, &one.name) else { continue };
             any = true;
             one.add(value, count, limit);
         }
         if !any {
             return Err(DecisionError::asked(place, "has none of the fields that `fidgp predict --jsonl` writes"));
         }
-        confidences.extend(said["probability"].as_f64());
+        confidences.extend(confidence(&said));
         match said["decision"].as_str() {
             Some("accept") => verdicts[0] += 1,
             Some("abstain") => verdicts[1] += 1,
@@ -128,11 +133,11 @@ pub fn monitor<'a>(
         if label.is_null() {
             continue;
         }
-        if said["class"].is_string() {
-            right.add(same(label, &said["class"], &said["index"]));
+        if let Some(class) = class(calibration, &said["class"]) {
+            right.add(known(calibration, label, &place)? == class);
         }
-        for (place, coverage) in coverage.iter_mut().enumerate() {
-            if let Some(hit) = covered(&said, place, label) {
+        for (level, coverage) in coverage.iter_mut().enumerate() {
+            if let Some(hit) = covered(&said, level, label) {
                 coverage.add(hit);
             }
         }
@@ -141,23 +146,45 @@ pub fn monitor<'a>(
         return Err(DecisionError::asked("the logs", "have no lines"));
     }
     let mut watched = Vec::new();
-    for (level, share) in levels.iter().zip(coverage) {
-        watched.extend(watch(format!("sets or intervals that hold the truth at level {level}"), Some(*level), share)?);
+    for (level, coverage) in levels.iter().zip(coverage) {
+        let what = format!("sets or intervals that hold the truth at level {}", percent(level.level));
+        watched.extend(watch(what, Some(*level), coverage, share)?);
     }
-    watched.extend(watch("predictions that are right".to_owned(), None, right)?);
+    watched.extend(watch("predictions that are right".to_owned(), None, right, share)?);
     let (accuracy, accuracy_before) = accuracy(calibration, &confidences)?;
     let series = tested.into_iter().map(Tested::finish).collect();
-    Ok(Monitor { lines: count, alpha, series, accuracy, accuracy_before, watched, verdicts })
+    let log10_limit = limit / std::f64::consts::LN_10;
+    Ok(Monitor { lines: count, alpha, log10_limit, series, accuracy, accuracy_before, watched, verdicts })
 }
 
-fn levels(calibration: &Calibration) -> Vec<f64> {
+/// A level that was promised, and the examples that the rule rests on.
+#[derive(Clone, Copy)]
+struct Level {
+    level: f64,
+    examples: usize,
+}
+
+impl Level {
+    /// The least coverage that a sound rule has: its own is a matter of the calibration examples, lower than this for a
+    /// share of `chance` of them.
+    fn least(self, chance: f64) -> f64 {
+        let law = coverage_law(self.examples, self.level).and_then(|law| law.interval(1.0 - 2.0 * chance));
+        law.map_or(self.level, |interval| interval.lo)
+    }
+}
+
+fn levels(calibration: &Calibration) -> Vec<Level> {
     let rules = &calibration.rules;
-    let sets = rules.sets.iter().map(|sets| sets.level).chain(rules.sets_by_class.iter().map(|sets| sets.level));
-    sets.chain(rules.intervals.iter().map(|intervals| intervals.level)).collect()
+    let sets = rules.sets.iter().map(|sets| Level { level: sets.level, examples: sets.examples });
+    let least = |examples: &[usize]| examples.iter().copied().min().unwrap_or(0);
+    let by_class = rules.sets_by_class.iter().map(|sets| Level { level: sets.level, examples: least(&sets.examples) });
+    let intervals = rules.intervals.iter().map(|sets| Level { level: sets.level, examples: sets.examples });
+    sets.chain(by_class).chain(intervals).collect()
 }
 
 fn series(calibration: &Calibration) -> Result<Vec<Tested>> {
-    let columns = calibration.reference.iter().filter(|(name, values)| *name != "right" && !values.is_empty());
+    let is_series = |name: &str| name != "right" && name != OUTSIDE;
+    let columns = calibration.reference.iter().filter(|(name, values)| is_series(name) && !values.is_empty());
     columns
         .enumerate()
         .map(|(number, (name, values))| {
@@ -203,38 +230,61 @@ impl Tested {
 }
 
 /// What a line says of a series.
-fn value(said: &Value, name: &str) -> Option<f64> {
+fn value(calibration: &Calibration, said: &Value, name: &str) -> Option<f64> {
     match name {
-        "confidence" => said["probability"].as_f64().map(|p| 1.0 - p),
-        "class" => said["index"].as_f64(),
+        "confidence" => confidence(said).map(|p| 1.0 - p),
+        "class" => class(calibration, &said["class"]).map(|class| class as f64),
         "total" => said["total"].as_f64().or_else(|| said["sd"].as_f64()),
-        "epistemic" => said["epistemic"].as_f64().or_else(|| said["epistemic_sd"].as_f64()),
+        "epistemic" => said["epistemic"].as_f64(),
         "mean" => said["mean"].as_f64(),
-        other => said["features"][other.strip_prefix("feature:")?].as_f64(),
+        other => feature(calibration, &said["features"], other.strip_prefix("feature:")?),
     }
 }
 
-/// Whether a label, a class by name or number, is the predicted one.
-fn same(label: &Value, class: &Value, index: &Value) -> bool {
-    label == class || label == index
+/// A feature by its name, or by its place where a line has a list of them.
+fn feature(calibration: &Calibration, said: &Value, name: &str) -> Option<f64> {
+    let place = calibration.features.iter().position(|feature| feature.name == name)?;
+    let cell = if said.is_array() { &said[place] } else { &said[name] };
+    calibration.features[place].number(cell)
+}
+
+/// The probability of the most probable class.
+fn confidence(said: &Value) -> Option<f64> {
+    let all = said["probabilities"].as_array().into_iter().flatten().filter_map(Value::as_f64);
+    said["probability"].as_f64().or_else(|| all.reduce(f64::max))
+}
+
+/// The number of a class that is given by name, or by number.
+fn class(calibration: &Calibration, said: &Value) -> Option<usize> {
+    let text = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+    let named = calibration.classes.iter().position(|name| *name == text);
+    named.or_else(|| said.as_u64().map(|index| index as usize).filter(|index| *index < calibration.classes.len()))
+}
+
+/// The number of a label's class.
+fn known(calibration: &Calibration, label: &Value, place: &str) -> Result<usize> {
+    let unknown = || DecisionError::asked(place, format!("has the label {label}, which is no class of the model"));
+    class(calibration, label).ok_or_else(unknown)
 }
 
 /// Whether the set or interval at a level holds the label.
-fn covered(said: &Value, place: usize, label: &Value) -> Option<bool> {
-    if let Some(set) = said["sets"].get(place) {
-        let (names, numbers) = (set["classes"].as_array()?, set["indices"].as_array()?);
-        return Some(names.contains(label) || numbers.contains(label));
+fn covered(said: &Value, level: usize, label: &Value) -> Option<bool> {
+    if let Some(set) = said["sets"].get(level) {
+        let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
+        return Some(set["classes"].as_array()?.iter().any(|class| class.as_str() == Some(&text)));
     }
-    let interval = said["intervals"].get(place)?;
-    let (y, lo, hi) = (label.as_f64()?, interval["lo"].as_f64(), interval["hi"].as_f64());
-    Some(lo.is_none_or(|lo| lo <= y) && hi.is_none_or(|hi| y <= hi))
+    let interval = said["intervals"].get(level)?;
+    let (y, lower, upper) = (label.as_f64()?, interval["lower"].as_f64(), interval["upper"].as_f64());
+    Some(lower.is_none_or(|lower| lower <= y) && upper.is_none_or(|upper| y <= upper))
 }
 
-fn watch(what: String, promised: Option<f64>, share: Proportion) -> Result<Option<Watched>> {
-    let Some(found) = share.share() else { return Ok(None) };
-    let interval = share.interval(0.95)?;
-    let broken = promised.is_some_and(|promised| interval.hi < promised);
-    Ok(Some(Watched { what, promised, seen: share.hits + share.misses, share: found, interval, broken }))
+/// A share that is counted; a promise is broken when both the count and the examples of the rule speak against it.
+fn watch(what: String, level: Option<Level>, counted: Proportion, chance: f64) -> Result<Option<Watched>> {
+    let Some(share) = counted.share() else { return Ok(None) };
+    let interval = counted.interval(1.0 - chance / 2.0)?;
+    let broken = level.is_some_and(|level| interval.hi < level.least(chance / 2.0));
+    let promised = level.map(|level| level.level);
+    Ok(Some(Watched { what, promised, seen: counted.hits + counted.misses, share, interval, broken }))
 }
 
 fn accuracy(calibration: &Calibration, confidences: &[f64]) -> Result<(Option<AccuracyEstimate>, Option<f64>)> {

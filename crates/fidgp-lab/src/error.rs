@@ -112,6 +112,9 @@ pub enum LabError {
     /// The data could not be read.
     #[error(transparent)]
     Data(#[from] fidgp_data::Error),
+    /// Rules for decisions could not be fitted, read or applied.
+    #[error(transparent)]
+    Decision(#[from] fidgp_decision::DecisionError),
     /// A metric could not be computed.
     #[error(transparent)]
     Metric(#[from] fidgp_metrics::MetricError),
@@ -190,6 +193,7 @@ impl LabError {
             Self::Config { .. } | Self::ConfigFile { .. } | Self::Onnx(fidgp_onnx::Error::Graph(_)) => true,
             Self::Split { error, .. } | Self::Contender { error, .. } => error.is_misuse(),
             Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),
+            Self::Decision(error) => matches!(error, fidgp_decision::DecisionError::Asked { .. }),
             Self::Zoo(error) => !matches!(error, Zoo::File { .. } | Zoo::Torch(_)),
             _ => false,
         }

@@ -1,35 +1,140 @@
 //! `fidgp calibrate`
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
-use fidgp_lab::files::CONFIG_FILE;
-use fidgp_lab::{calibrate, config, device};
+use fidgp_decision::decide::{number, percent};
+use fidgp_decision::kept::Kept;
+use fidgp_decision::{CALIBRATION_FILE, Calibration};
+use fidgp_lab::calibrate::{self, Fitted, Request};
+use fidgp_lab::run_folder::Temperature;
+use fidgp_lab::{LabError, device, predict::Trained};
+use serde_json::{Value, json};
 
 use super::Outcome;
 use super::train::{data_root, threads_for};
 use crate::args::Calibrate;
+use crate::progress::ExampleBar;
 
 /// Said of a temperature that is an end of its range.
 const EDGE: &str = "That is an end of the range it is looked for in, 1/20 to 20: the validation NLL falls further beyond it, \
     which few validation examples or a network far from trained may cause. Do not trust it.\n";
 
 pub fn run(arguments: &Calibrate) -> Outcome {
-    super::check_is_run(&arguments.run)?;
-    let config = config::read(&arguments.run.join(CONFIG_FILE), &[])?;
+    arguments.asked().check()?;
+    let config = Trained::config_of(&arguments.folder)?;
     tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
-    let data = data_root(arguments.place.data.as_deref(), &config)?;
-    let found = calibrate::run(&config, &arguments.run, &data, device::choose(&arguments.place.device)?)?;
+    let request = Request {
+        folder: arguments.folder.clone(),
+        data: data_root(arguments.place.data.as_deref(), &config)?,
+        device: device::choose(&arguments.place.device)?,
+        from: arguments.from(),
+        asked: arguments.asked(),
+        ood_score: arguments.score(),
+    };
+    let mut bar = ExampleBar::new("examples");
+    let found = calibrate::calibrate(&request, &mut |done, all| bar.show(done, all))?;
+    drop(bar);
     if arguments.json {
-        super::print_json(&found)?;
+        super::print_json(&document(&found)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    super::print(&format!(
-        "temperature {:.4}, on {} validation examples: NLL {:.4} before, {:.4} after; ECE {:.4} before, {:.4} after\n",
-        found.temperature, found.examples, found.nll_before, found.nll_after, found.ece_before, found.ece_after
-    ))?;
-    if found.at_edge {
-        super::print(EDGE)?;
+    super::print(&said(&found))?;
+    let folder = super::quoted(&arguments.folder.display().to_string());
+    match found.calibration {
+        Some(_) => {
+            tell!("kept in {CALIBRATION_FILE}; `fidgp predict {folder} INPUT` now says what to do with a prediction")
+        }
+        None => {
+            tell!("too few examples for rules beside it; `fidgp eval {folder}` and `fidgp predict {folder}` now use it")
+        }
     }
-    tell!("`fidgp eval {0}` and `fidgp predict {0}` now use it", arguments.run.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The temperature's fields, and the rules without the examples they rest on.
+fn document(found: &Fitted) -> Result<Value, LabError> {
+    let unwritable = |error: serde_json::Error| LabError::config("--json", error.to_string());
+    let mut document =
+        found.temperature.as_ref().map_or_else(|| Ok(json!({})), serde_json::to_value).map_err(unwritable)?;
+    let mut rules = serde_json::to_value(&found.calibration).map_err(unwritable)?;
+    if let Some(rules) = rules.as_object_mut() {
+        rules.remove("reference");
+    }
+    document["calibration"] = rules;
+    Ok(document)
+}
+
+fn said(found: &Fitted) -> String {
+    let mut text = String::new();
+    if let Some(temperature) = &found.temperature {
+        text += &of_temperature(temperature);
+    }
+    if let Some(calibration) = &found.calibration {
+        text += &of_rules(calibration);
+    }
+    text
+}
+
+fn of_temperature(found: &Temperature) -> String {
+    let edge = if found.at_edge { EDGE } else { "" };
+    format!(
+        "temperature {:.4}, on {} validation examples: NLL {:.4} before, {:.4} after; ECE {:.4} before, {:.4} after\n{edge}",
+        found.temperature, found.examples, found.nll_before, found.nll_after, found.ece_before, found.ece_after
+    )
+}
+
+fn of_rules(found: &Calibration) -> String {
+    let examples = &found.examples;
+    let mut text = format!(
+        "rules from {} examples of {}, checked on {} others:\n\n",
+        examples.fitted,
+        fidgp_files::shown(&examples.source),
+        examples.held_back
+    );
+    let width = found.check.iter().map(|kept| kept.promise.chars().count()).max().unwrap_or(0);
+    let _ = writeln!(text, "{:<width$}  promised     seen  95 % interval", "");
+    for kept in &found.check {
+        let _ = writeln!(text, "{}", line(kept, width));
+    }
+    text.push('\n');
+    for (name, rule) in rules(found) {
+        let _ = writeln!(text, "{name:<22} {rule}");
+    }
+    for note in &found.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+/// A promise and what was seen of it.
+fn line(kept: &Kept, width: usize) -> String {
+    let interval = format!("{} … {}", percent(kept.interval.lo), percent(kept.interval.hi));
+    let verdict = if kept.kept { "kept" } else { "NOT KEPT" };
+    let size = kept.mean_size.map_or(String::new(), |size| format!(", mean size {}", number(size)));
+    let (promised, seen) = (percent(kept.promised), percent(kept.seen));
+    format!("{:<width$}  {promised:>8} {seen:>8}  {interval:<18} {verdict}{size}", kept.promise)
+}
+
+/// The rules in words.
+fn rules(found: &Calibration) -> Vec<(&'static str, String)> {
+    let abstention = found.rules.abstention.iter().filter_map(|abstention| {
+        let rule = abstention.rule.as_ref()?;
+        let threshold =
+            rule.threshold.map_or("always".to_owned(), |t| format!("{} below {}", abstention.score, number(t)));
+        let wrong = abstention.wrong_beyond.map_or(String::new(), |off| format!(" by more than {off}"));
+        let (risk, sure) = (percent(abstention.risk), percent(abstention.confidence));
+        Some((
+            "answered",
+            format!(
+                "where {threshold}: {} of the examples; at most {risk} of the answers are wrong{wrong} ({sure} sure)",
+                percent(rule.answered)
+            ),
+        ))
+    });
+    let outlier = found.rules.outlier.iter().map(|outlier| {
+        let alarms = percent(outlier.rule.alarms);
+        ("out of distribution", format!("where the p-value of the {} is at most {alarms}", outlier.score))
+    });
+    abstention.chain(outlier).collect()
 }

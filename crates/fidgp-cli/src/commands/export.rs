@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use fidgp_decision::CALIBRATION_FILE;
 use fidgp_lab::LabError;
 use fidgp_lab::files::CONFIG_FILE;
 use fidgp_lab::model_folder::{self, Weights};
@@ -83,6 +84,12 @@ fn folder(arguments: &Export) -> Outcome {
     }
     if !rounding.kept.is_empty() {
         tell!("kept in f32, as rounding would change more than 1 %: {}", rounding.kept.join(", "));
+    }
+    if run.join(CALIBRATION_FILE).exists() && !out.join(CALIBRATION_FILE).exists() {
+        let folder = super::quoted(&out.display().to_string());
+        tell!(
+            "{CALIBRATION_FILE} stays behind: its rules are for weights that are not rounded; fidgp calibrate {folder}"
+        );
     }
     tell!("try it with: fidgp predict {} INPUT", super::quoted(&out.display().to_string()));
     Ok(ExitCode::SUCCESS)

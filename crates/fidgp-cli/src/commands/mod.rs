@@ -11,10 +11,10 @@ pub mod doctor;
 pub mod eval;
 pub mod export;
 pub mod fit_posterior;
+pub mod monitor;
 pub mod onnx;
 pub mod ood;
 pub mod predict;
-mod predict_pixels;
 pub mod report;
 pub mod serve;
 pub mod train;
@@ -104,6 +104,20 @@ fn print(text: &str) -> Result<(), LabError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Standard input, as far as a text may be long.
+fn standard_input() -> Result<String, LabError> {
+    use std::io::Read;
+    let name = Path::new("standard input");
+    let most = fidgp_files::limits::TEXT_BYTES.most();
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(most + 1).read_to_string(&mut text);
+    read.map_err(|error| LabError::file(name, &error))?;
+    fidgp_files::limits::TEXT_BYTES
+        .check(text.len() as u64)
+        .map_err(|exceeded| LabError::File { path: name.to_owned(), why: exceeded.problem() })?;
+    Ok(text)
 }
 
 /// A value as JSON on standard output.

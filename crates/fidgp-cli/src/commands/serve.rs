@@ -80,7 +80,7 @@ fn named(model: &str) -> Result<(String, PathBuf), LabError> {
 fn opener(device: Device) -> Box<Open> {
     Box::new(move |folder| {
         let trained = Trained::open(folder, device).map_err(|error| error.to_string())?;
-        let model = ServedModel::new(trained).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let model = ServedModel::new(folder, trained).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Box::new(model))
     })
 }

@@ -9,7 +9,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("fidgp-metrics", &[]),
     ("fidgp-files", &[]),
     ("fidgp-decision", &["fidgp-metrics", "fidgp-files"]),
-    ("fidgp-report", &["fidgp-metrics", "fidgp-files"]),
+    ("fidgp-report", &["fidgp-metrics", "fidgp-files", "fidgp-decision"]),
     ("fidgp-serve", &[]),
     ("fidgp-data", &["fidgp-files"]),
     ("fidgp-torch", &[]),

@@ -14,6 +14,7 @@ fn every_command_explains_itself() {
         "export",
         "compare",
         "calibrate",
+        "monitor",
         "complexity",
         "report",
         "cost",

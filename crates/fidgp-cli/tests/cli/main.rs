@@ -7,6 +7,7 @@ mod commands;
 mod compare;
 mod cost;
 mod crash;
+mod decisions;
 mod deploy;
 mod divergence;
 mod eval;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Place, json};
 
-const CONFIG: &str = r#"
+pub const CONFIG: &str = r#"
 name = "houses"
 method = "fidgp"
 seed = 3
@@ -40,7 +40,7 @@ draws = 4
 "#;
 
 /// `price = 1000 + 300·size − 100·age`, and a part of it that no column explains, of deviation about 15.
-fn houses(rows: usize) -> String {
+pub fn houses(rows: usize) -> String {
     let mut text = "street,\"size, m2\",price,age\n".to_owned();
     for row in 0..rows {
         let part = |factor: usize| (row * factor % 101) as f64 / 101.0;

@@ -69,7 +69,14 @@ impl Sheet {
     }
 
     fn of_text(file: &Path) -> Result<Self> {
-        let content = text::read(file)?;
+        Self::parse(file, &text::read(file)?)
+    }
+
+    /// The same of a text that was read already, such as standard input; errors call it by this name.
+    ///
+    /// # Errors
+    /// When it holds no table.
+    pub fn parse(file: &Path, content: &str) -> Result<Self> {
         let content = content.trim_start_matches('\u{feff}').trim_start_matches('#').to_owned(); // NumPy's headings have one
         let first = content.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let body = Body::Text { separator: separator(first), content };

@@ -8,6 +8,7 @@
 //! norms.safetensors         BatchNorm statistics of each draw's own, where the run has them
 //! posterior.json            the linearised posterior, where the run has one: what it is
 //! posterior.safetensors     its tensors
+//! calibration.json          rules for decisions, where the run has them
 //! README.md                 the card: what it is, how good it is, how to use it
 //! ```
 
@@ -26,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fidgp_data::{ChannelStatistics, catalogue, file_sha256};
+use fidgp_decision::CALIBRATION_FILE;
 use fidgp_files::{Exceeded, NewFolder, limits};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
@@ -40,11 +42,11 @@ use crate::json;
 use crate::model::{Model, Signature};
 use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
-use crate::run_folder::{norms, posterior};
+use crate::run_folder::{calibration, norms, posterior};
 use crate::train::checkpoint::{self, Progress};
 
 /// Every file of a model folder.
-pub const FILES: [&str; 8] = [
+pub const FILES: [&str; 9] = [
     MODEL_CONFIG_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
@@ -53,12 +55,15 @@ pub const FILES: [&str; 8] = [
     NETWORK_FILE,
     POSTERIOR_FILE,
     POSTERIOR_TENSORS_FILE,
+    CALIBRATION_FILE,
 ];
-/// The parts that the config has the digests of: all but the card, which people write in, and the posterior, which is fitted anew.
+/// The parts that the config has the digests of: all but the card, which people write in, and
+/// what is fitted anew: the posterior, and the rules, which have a digest of their own.
 const PARTS: [&str; 4] = [PREPROCESSOR_FILE, WEIGHTS_FILE, NORMS_FILE, NETWORK_FILE];
 /// What an export takes the place of, the config last.
-const PLACES: [&str; 9] = [
+const PLACES: [&str; 10] = [
     STATISTICS_FILE,
+    CALIBRATION_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
     NORMS_FILE,
@@ -129,6 +134,7 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
     copy_graph(&predictor.config.network, place)?;
     norms::write(&place.join(NORMS_FILE), &predictor.model.norms, &Progress::default())?;
     posterior::write(place, &predictor.model, 0)?;
+    copy_rules(run, &predictor.model, dtype, place)?;
     let card = card::card(predictor, dtype, results.as_ref());
     write_atomically(&place.join(CARD_FILE), card.as_bytes())?;
     let config = ModelConfig { sha256: digests(place)?, ..config };
@@ -145,6 +151,14 @@ fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
     write_atomically(&copy, &bytes)?;
     fidgp_onnx::Graph::read(&copy)?; // data in other files do not come with it: then it says so
     Ok(())
+}
+
+/// The rules of a run belong to its weights to the last bit: they go with them unless these are rounded.
+fn copy_rules(run: &Path, model: &Model, dtype: Dtype, out: &Path) -> Result<()> {
+    if dtype != Dtype::F32 {
+        return Ok(());
+    }
+    calibration::read(run, model)?.map_or(Ok(()), |rules| Ok(rules.write(out)?))
 }
 
 /// The digests of the parts that are there.

@@ -70,13 +70,22 @@ impl Predictor {
     }
 
     fn classify_batch(&mut self, pixels: &Tensor, number: u64, effort: Effort) -> Result<Vec<ClassPrediction>> {
-        let inputs = self.trained.normalised(pixels)?;
-        let density = self.log_density(&inputs)?;
+        self.classify_inputs(&self.trained.normalised(pixels)?, number, effort)
+    }
+
+    /// Classifies a batch as the network takes it.
+    pub(crate) fn classify_inputs(
+        &mut self,
+        inputs: &Tensor,
+        number: u64,
+        effort: Effort,
+    ) -> Result<Vec<ClassPrediction>> {
+        let density = self.log_density(inputs)?;
         let network = self.trained.model.network.as_ref();
         let members = network.members();
         let tolerance = effort.tolerance.filter(|_| members == 1); // an ensemble is asked whole
         let effort = Effort { tolerance, ..effort };
-        let (classified, spent) = self.law.classify(network, Batch { inputs: &inputs, number }, effort)?;
+        let (classified, spent) = self.law.classify(network, Batch { inputs, number }, effort)?;
         check_finite("probabilities of the pictures", &classified.probs, NOT_FINITE)?;
         let [total, aleatoric, epistemic] =
             [&classified.total, &classified.aleatoric, &classified.epistemic].map(numbers);

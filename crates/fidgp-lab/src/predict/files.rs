@@ -19,10 +19,24 @@ pub type Predicted = (PathBuf, Result<ClassPrediction>);
 /// # Errors
 /// When the model takes no pictures, or cannot predict.
 pub fn classify(predictor: &mut Predictor, files: &[PathBuf], effort: Effort) -> Result<Vec<Predicted>> {
+    let mut predicted = Vec::new();
+    classify_each(predictor, files, effort, &mut |part| predicted.extend(part))?;
+    Ok(predicted)
+}
+
+/// The same, handed out as it is made.
+///
+/// # Errors
+/// As [`classify`].
+pub fn classify_each(
+    predictor: &mut Predictor,
+    files: &[PathBuf],
+    effort: Effort,
+    take: &mut dyn FnMut(Vec<Predicted>),
+) -> Result<()> {
     let Some(view) = predictor.trained().view else {
         return Err(LabError::config("MODEL", "takes tables: give it a .csv file, not pictures"));
     };
-    let mut predicted = Vec::new();
     for (number, part) in (0..).zip(files.chunks(BATCH)) {
         let seen: Vec<_> = part.iter().map(|file| see(file, view)).collect();
         let sound: Vec<_> = seen.iter().flatten().flatten().copied().collect();
@@ -37,9 +51,9 @@ pub fn classify(predictor: &mut Predictor, files: &[PathBuf], effort: Effort) ->
             let one = seen.and_then(|_| said.next().ok_or_else(|| LabError::config("MODEL", "said nothing about it")));
             (file.clone(), one)
         };
-        predicted.extend(part.iter().zip(seen).map(place));
+        take(part.iter().zip(seen).map(place).collect());
     }
-    Ok(predicted)
+    Ok(())
 }
 
 fn see(file: &Path, view: View) -> Result<Vec<u8>> {
@@ -51,19 +65,30 @@ fn see(file: &Path, view: View) -> Result<Vec<u8>> {
 /// # Errors
 /// When the model takes pictures, or the file is broken or has other columns; the message names it.
 pub fn regress(predictor: &mut Predictor, file: &Path, effort: Effort) -> Result<Vec<NumberPrediction>> {
-    let cells = cells(predictor, file)?;
+    regress_sheet(predictor, (file, &Sheet::open(file)?), effort)
+}
+
+/// Predicts the rows of a table that was opened.
+///
+/// # Errors
+/// When the model takes pictures, or the table has other columns; the message names it.
+pub fn regress_sheet(
+    predictor: &mut Predictor,
+    (file, sheet): (&Path, &Sheet),
+    effort: Effort,
+) -> Result<Vec<NumberPrediction>> {
+    let cells = cells(predictor, (file, sheet))?;
     predictor.regress_named(&file.display().to_string(), &cells, effort)
 }
 
 /// The features of a file's rows, row-major.
-fn cells(predictor: &Predictor, file: &Path) -> Result<Vec<f64>> {
+fn cells(predictor: &Predictor, (file, sheet): (&Path, &Sheet)) -> Result<Vec<f64>> {
     if let Some(table) = &predictor.trained().table {
-        return table.rows(file);
+        return table.rows_of(sheet);
     }
     let Some(columns) = predictor.trained().columns()? else {
         return Err(LabError::config("MODEL", "takes pictures, not tables"));
     };
-    let sheet = Sheet::open(file)?;
     let found = sheet.names().len();
     if found != columns {
         let why = format!("has {found} columns, the model takes {columns}");

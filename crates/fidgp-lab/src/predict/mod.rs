@@ -4,6 +4,7 @@
 //! numbers; [`files`] brings it those of files.
 
 mod classes;
+mod evidence;
 mod features;
 pub mod files;
 mod numbers;

@@ -65,6 +65,14 @@ impl Predictor {
         &self.trained
     }
 
+    /// The same predictor for a model that was changed: its draws are made anew.
+    pub(crate) fn changed(&mut self, change: impl FnOnce(&mut Trained) -> Result<()>) -> Result<()> {
+        change(&mut self.trained)?;
+        let (count, key) = (self.trained.config.predict.draws, Key::new(self.trained.config.seed).fold("predict"));
+        self.law = Box::new(WeightDraws::new(self.trained.model.draws(count, key)?, WeightDraws::MEMORY));
+        Ok(())
+    }
+
     /// The model, to be changed: what was made from it is gone.
     pub fn into_trained(self) -> Trained {
         self.trained

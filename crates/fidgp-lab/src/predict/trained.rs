@@ -7,7 +7,8 @@ use tch::{Device, Kind, Tensor};
 
 use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::files::CONFIG_FILE;
+use crate::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
+use crate::json;
 use crate::model::{Likelihood, Model, Signature};
 use crate::record::RESULTS_FILE;
 use crate::run_folder::{read_classes, read_view, restore, restore_as_trained};
@@ -50,6 +51,22 @@ impl Trained {
         let mut built = Self::untrained(run, device, data)?;
         restore_as_trained(&built.config, run, &mut built.model)?;
         Ok(built)
+    }
+
+    /// The config of the model in a folder, of a run or a model.
+    ///
+    /// # Errors
+    /// When it is neither, or the config is broken.
+    pub fn config_of(folder: &Path) -> Result<RunConfig> {
+        let (own, model) = (folder.join(CONFIG_FILE), folder.join(MODEL_CONFIG_FILE));
+        if own.exists() || !model.exists() {
+            return config::read(&own, &[]);
+        }
+        #[derive(serde::Deserialize)]
+        struct Exported {
+            run: RunConfig,
+        }
+        Ok(json::read::<Exported>(&model)?.run)
     }
 
     /// The network of a run, its weights not read.
@@ -104,6 +121,17 @@ impl Trained {
         }
         let expected = Signature::expected(&self.config, Some(self.classes.len()))?;
         Ok(if let Signature::Regression { features } = expected { Some(features as usize) } else { None })
+    }
+
+    /// The names of the columns that the model takes; numbered where they have none.
+    ///
+    /// # Errors
+    /// When its config does not say how many there are.
+    pub fn feature_names(&self) -> Result<Vec<String>> {
+        if let Some(table) = &self.table {
+            return Ok(table.features.clone());
+        }
+        Ok((0..self.columns()?.unwrap_or(0)).map(|column| format!("x{column}")).collect())
     }
 
     /// Pixels as the network takes them. `[N, C, H, W]`, 0 … 255

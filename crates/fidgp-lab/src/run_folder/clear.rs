@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use fidgp_decision::CALIBRATION_FILE;
+
 use crate::error::{LabError, Result};
 use crate::files::{
     CLASSES_FILE, COMMAND_FILE, CONFIG_FILE, NORMS_FILE, OOD_FOLDER, POSTERIOR_FILE, POSTERIOR_TENSORS_FILE,
@@ -35,6 +37,7 @@ pub fn clear(run: &Path) -> Result<()> {
         CLASSES_FILE,
         TRAINED_ON_FILE,
         TEMPERATURE_FILE,
+        CALIBRATION_FILE,
         NORMS_FILE,
         POSTERIOR_FILE,
         POSTERIOR_TENSORS_FILE,

@@ -1,5 +1,6 @@
 //! The folder of a run: begun, held, cleared, and what is read from it again.
 
+pub mod calibration;
 pub mod norms;
 pub mod posterior;
 pub mod temperature;

@@ -6,6 +6,8 @@ pub mod comparison;
 pub mod complexity;
 /// The growth of times as tables and charts.
 pub mod growth;
+/// The page of what logs of predictions say.
+pub mod monitor;
 /// The page of an out-of-distribution benchmark.
 pub mod ood;
 /// The page of finished runs.

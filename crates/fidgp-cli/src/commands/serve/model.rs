@@ -4,9 +4,12 @@ use std::path::Path;
 
 use fidgp::predict::{Effort, WeightDraws};
 use fidgp_data::Picture;
+use fidgp_decision::decide::Judge;
 use fidgp_lab::LabError;
 use fidgp_lab::predict::{ClassPrediction, NumberPrediction, PixelPrediction, Predictor, Trained};
-use fidgp_lab::source::View;
+use fidgp_lab::run_folder::calibration;
+use fidgp_lab::source::{TableView, View};
+use fidgp_serve::answer::{Decision, Interval, LabelSet, OutOfDistribution};
 use fidgp_serve::{Answer, Item, Model, ModelError, Options, Outputs, Prediction, Signature, Takes, Uncertainty};
 use tch::{Kind, Tensor};
 
@@ -17,16 +20,18 @@ const PICTURE: &str = "picture";
 pub struct ServedModel {
     predictor: Predictor,
     signature: Signature,
+    judge: Option<Judge>,
 }
 
 impl ServedModel {
-    /// Of a model that was opened.
+    /// Of a model that was opened from a folder, with the rules there.
     ///
     /// # Errors
-    /// When it cannot predict.
-    pub fn new(trained: Trained) -> Result<Self, LabError> {
-        let signature = signature(&trained)?;
-        let mut served = Self { predictor: Predictor::new(trained, None, WeightDraws::MEMORY)?, signature };
+    /// When it cannot predict, or the rules are of another model.
+    pub fn new(folder: &Path, trained: Trained) -> Result<Self, LabError> {
+        let judge = calibration::read(folder, &trained.model)?.as_ref().map(Judge::new).transpose()?;
+        let signature = signature(&trained, judge.as_ref())?;
+        let mut served = Self { predictor: Predictor::new(trained, None, WeightDraws::MEMORY)?, signature, judge };
         served.warm_up()?;
         Ok(served)
     }
@@ -60,10 +65,10 @@ impl ServedModel {
             let batch = Tensor::from_slice(&sound).view([-1, size[0], size[1], size[2]]);
             said = self.predictor.classify(&batch, 0, effort).map_err(|error| failed(&error))?.into_iter();
         }
-        let names = &self.predictor.trained().classes;
+        let (names, judge) = (&self.predictor.trained().classes, self.judge.as_ref());
         let answer = |seen: Result<Vec<f32>, ModelError>| {
             let nothing = || ModelError::Failed("said nothing about an input".to_owned());
-            seen.and_then(|_| said.next().ok_or_else(nothing)).map(|said| class_answer(said, names))
+            seen.and_then(|_| said.next().ok_or_else(nothing)).map(|said| class_answer(said, names, judge))
         };
         Ok(seen.into_iter().map(answer).collect())
     }
@@ -75,8 +80,8 @@ impl ServedModel {
         });
         let rows = rows.collect::<Result<Vec<_>, _>>()?.concat();
         let said = self.predictor.regress(&rows, effort).map_err(|error| failed(&error))?;
-        let draws = self.draws(effort);
-        Ok(said.into_iter().map(|said| Ok(number_answer(&said, draws))).collect())
+        let (draws, view) = (self.draws(effort), self.predictor.trained().table.as_ref());
+        Ok(said.into_iter().map(|said| Ok(number_answer(&said, draws, (self.judge.as_ref(), view)))).collect())
     }
 
     fn pixels(&mut self, item: &Item, effort: Effort) -> Result<Answer, ModelError> {
@@ -116,7 +121,7 @@ impl Model for ServedModel {
 }
 
 /// What a model takes and gives.
-fn signature(trained: &Trained) -> Result<Signature, LabError> {
+fn signature(trained: &Trained, judge: Option<&Judge>) -> Result<Signature, LabError> {
     let (takes, gives) = if trained.segments() {
         (Takes::Pictures { size: None }, Outputs::Pixels(trained.classes.clone()))
     } else if let Some(view) = trained.view {
@@ -130,7 +135,9 @@ fn signature(trained: &Trained) -> Result<Signature, LabError> {
         let target = trained.table.as_ref().map_or("y", |table| &table.target);
         (Takes::Rows { features }, Outputs::Number(target.to_owned()))
     };
-    Ok(Signature { takes, gives, levels: Vec::new(), scores_ood: false, decides: false })
+    let levels = judge.map_or_else(Vec::new, Judge::levels);
+    let scores_ood = judge.is_some_and(|judge| judge.ood_score(&|_| 0.0).is_some());
+    Ok(Signature { takes, gives, levels, scores_ood, decides: judge.is_some() })
 }
 
 /// A picture in the model's size, 0 … 255.
@@ -147,18 +154,39 @@ fn pixels(item: &Item, view: Option<View>) -> Result<Vec<f32>, ModelError> {
     }
 }
 
-fn class_answer(said: ClassPrediction, names: &[String]) -> Answer {
+fn class_answer(said: ClassPrediction, names: &[String], judge: Option<&Judge>) -> Answer {
     let best = said.top(1).first().map_or(0, |(index, _)| *index);
     let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
-    let class = names.get(best).cloned().unwrap_or_default();
-    let prediction = Prediction::Classes { class, probabilities: said.probabilities, uncertainty, sets: Vec::new() };
-    Answer { prediction, draws: said.draws, error: said.error, ood: None, decision: None }
+    let named = |class: &usize| names.get(*class).cloned().unwrap_or_default();
+    let evidence = said.evidence();
+    let decided = judge.map(|judge| (judge.class(&evidence), judge.ood_score(&|score| score.of_class(&evidence))));
+    let sets = decided.iter().flat_map(|(decided, _)| &decided.sets);
+    let sets =
+        sets.map(|set| LabelSet { level: set.level, classes: set.classes.iter().map(named).collect() }).collect();
+    let prediction = Prediction::Classes { class: named(&best), probabilities: said.probabilities, uncertainty, sets };
+    let (ood, decision) = parts(decided.as_ref());
+    Answer { prediction, draws: said.draws, error: said.error, ood, decision }
 }
 
-fn number_answer(said: &NumberPrediction, draws: u64) -> Answer {
+fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Judge>, Option<&TableView>)) -> Answer {
     let NumberPrediction { mean, sd, epistemic_sd: epistemic, noise_sd: aleatoric, .. } = *said;
-    let prediction = Prediction::Number { mean, sd, epistemic, aleatoric, intervals: Vec::new() };
-    Answer { prediction, draws, error: None, ood: None, decision: None }
+    let evidence = said.evidence(view);
+    let decided = judge.map(|judge| (judge.number(&evidence), judge.ood_score(&|score| score.of_number(&evidence))));
+    let intervals = decided.iter().flat_map(|(decided, _)| &decided.intervals);
+    let intervals = intervals
+        .map(|one| Interval { level: one.level, lower: one.lo.max(f64::MIN), upper: one.hi.min(f64::MAX) })
+        .collect();
+    let prediction = Prediction::Number { mean, sd, epistemic, aleatoric, intervals };
+    let (ood, decision) = parts(decided.as_ref());
+    Answer { prediction, draws, error: None, ood, decision }
+}
+
+/// What rules say, as the server writes it.
+fn parts(decided: Option<&(fidgp_decision::Decision, Option<f64>)>) -> (Option<OutOfDistribution>, Option<Decision>) {
+    let Some((decided, score)) = decided else { return (None, None) };
+    let ood = score.zip(decided.p_value).map(|(ood_score, ood_p)| OutOfDistribution { ood_score, ood_p });
+    let decision = Decision { decision: decided.verdict.to_string(), reason: decided.reason.clone() };
+    (ood, Some(decision))
 }
 
 fn failed(error: &LabError) -> ModelError {

@@ -73,14 +73,19 @@ impl Set {
         counts.iter().position(|&count| count == 1).map(|class| self.classes()[class].as_str())
     }
 
-    fn labels(&self) -> &[u32] {
+    /// The number of each image's class.
+    pub fn labels(&self) -> &[u32] {
         match self {
             Self::Memory(images) => images.labels(),
             Self::Folder(folder) => folder.labels(),
         }
     }
 
-    fn select(&self, rows: &[usize]) -> Result<Self> {
+    /// Some of the images, in the order named.
+    ///
+    /// # Errors
+    /// When there is no such image.
+    pub fn select(&self, rows: &[usize]) -> Result<Self> {
         Ok(match self {
             Self::Memory(images) => Self::Memory(images.select(rows)?),
             Self::Folder(folder) => Self::Folder(folder.select(rows)?),

@@ -17,6 +17,7 @@ mod regression;
 mod segmentation;
 
 pub use classification::Classification;
+pub(crate) use curve::draw;
 pub use image_sets::{Set, Sets, SplitRole, part};
 pub use regression::Regression;
 pub use segmentation::Segmentation;

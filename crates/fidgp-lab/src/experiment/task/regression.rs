@@ -151,8 +151,14 @@ impl Task for Regression {
 
     fn keep(&self, run: &Path) -> Result<()> {
         let (Some((features, target)), Some(scale)) = (self.columns.clone(), self.scale.clone()) else { return Ok(()) };
-        json::write(&run.join(VIEW_FILE), &TableView { features, target, scale })
+        let ranges = (0..self.train.columns()).map(|column| range(self.train.column(column))).collect();
+        json::write(&run.join(VIEW_FILE), &TableView { features, target, scale, ranges })
     }
+}
+
+/// The smallest and the largest of some values.
+fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    values.fold([f64::INFINITY, f64::NEG_INFINITY], |[lo, hi], x| [lo.min(x), hi.max(x)])
 }
 
 /// Says which columns say nothing.

@@ -10,7 +10,8 @@ use fidgp_lab::predict::{self, Predictor};
 use fidgp_report::record::write_atomically;
 use serde_json::json;
 
-use super::predict::{Failed, Said, files};
+use super::pictures::files;
+use super::{Failed, Said};
 use crate::args::Predict;
 
 pub fn run(predictor: &mut Predictor, arguments: &Predict, effort: Effort) -> Result<(Said, Vec<Failed>), LabError> {

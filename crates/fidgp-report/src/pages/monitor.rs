@@ -1,0 +1,125 @@
+//! What logs of predictions say of a model: one page.
+
+use std::path::Path;
+
+use fidgp_decision::decide::{number, percent};
+use fidgp_decision::monitor::{Monitor, Series, Watched};
+
+use super::html::{figures, grid, grid_of_numbers, page, section, tag};
+use crate::charts::svg::escape;
+use crate::charts::{Axis, Chart, Drawing};
+use crate::record::{Result, write_atomically};
+
+/// Series that are drawn: those with the most evidence.
+const DRAWN: usize = 6;
+
+/// Writes the page.
+///
+/// # Errors
+/// When the disk fails.
+pub fn write(found: &Monitor, model: &str, out: &Path) -> Result<()> {
+    let title = format!("Monitor: {model}");
+    write_atomically(out, page(&title, &body(found, &title)).as_bytes())
+}
+
+/// What there is to say first, in a sentence or two.
+pub fn verdict(found: &Monitor) -> String {
+    let changed: Vec<_> = found.series.iter().filter(|series| series.alarm_at.is_some()).map(named).collect();
+    let broken: Vec<_> = found.watched.iter().filter(|watched| watched.broken).map(|one| one.what.as_str()).collect();
+    let mut text = Vec::new();
+    if !changed.is_empty() {
+        text.push(format!("Changed: {}.", changed.join(", ")));
+    }
+    if !broken.is_empty() {
+        text.push(format!("Promised and no longer kept: {}.", broken.join(", ")));
+    }
+    if text.is_empty() {
+        text.push("Nothing has changed as far as these lines show.".to_owned());
+    }
+    let chance = percent(found.alpha);
+    text.push(format!("A false alarm has a probability of at most {chance}, however often one looks."));
+    text.join(" ")
+}
+
+fn named(series: &Series) -> String {
+    series.alarm_at.map_or_else(|| series.name.clone(), |line| format!("{} (line {line})", series.name))
+}
+
+fn body(found: &Monitor, title: &str) -> String {
+    let [accept, abstain, foreign] = found.verdicts;
+    let counts =
+        format!("{} lines: {accept} accepted, {abstain} abstained from, {foreign} out of distribution.", found.lines);
+    let head = format!(
+        "<h1>{}</h1>\n{}{}",
+        escape(title),
+        tag("p", "lead", &escape(&verdict(found))),
+        tag("p", "", &escape(&counts))
+    );
+    let lead =
+        "Each test bets that a line ranks among all before it as chance has it; its e-value grows when that is wrong.";
+    let drift = grid_of_numbers(
+        &["series", "lines", "mean before", "mean now", "evidence, log10 e", "alarm at line"],
+        found.series.iter().map(row),
+    ) + &figures(&[drawing(found)]);
+    let mut sections = section("drift", "Has anything changed?", lead, &drift);
+    if let Some(estimate) = &found.accuracy {
+        sections += &section(
+            "accuracy",
+            "Accuracy without labels",
+            ACCURACY,
+            &grid(
+                &["calibration examples", "these lines, estimated", "95 % interval"],
+                std::iter::once(vec![
+                    found.accuracy_before.map_or_else(|| "–".to_owned(), percent),
+                    percent(estimate.accuracy),
+                    format!("{} … {}", percent(estimate.interval.lo), percent(estimate.interval.hi)),
+                ]),
+            ),
+        );
+    }
+    if !found.watched.is_empty() {
+        let rows = found.watched.iter().map(promise);
+        let head = ["share", "promised", "seen", "interval", "labelled lines", ""];
+        sections += &section("labels", "With labels", LABELS, &grid(&head, rows));
+    }
+    format!("<header>\n{head}</header>\n{sections}")
+}
+
+const ACCURACY: &str = "How often predictions of such confidence were right among the calibration examples. It holds as long as \
+    a confidence means what it meant, not where the relation of inputs to classes itself has changed.";
+const LABELS: &str = "The interval is right at every moment at once. A promise counts as broken when this interval and what the \
+    number of calibration examples leaves to chance both lie below it.";
+
+fn row(series: &Series) -> Vec<String> {
+    vec![
+        series.name.clone(),
+        series.seen.to_string(),
+        number(series.mean_before),
+        if series.seen > 0 { number(series.mean_now) } else { "–".to_owned() },
+        format!("{:.2}", series.log10_e),
+        series.alarm_at.map_or_else(|| "–".to_owned(), |line| line.to_string()),
+    ]
+}
+
+fn promise(watched: &Watched) -> Vec<String> {
+    vec![
+        watched.what.clone(),
+        watched.promised.map_or_else(|| "–".to_owned(), percent),
+        percent(watched.share),
+        format!("{} … {}", percent(watched.interval.lo), percent(watched.interval.hi)),
+        watched.seen.to_string(),
+        if watched.broken { "no longer kept".to_owned() } else { String::new() },
+    ]
+}
+
+fn drawing(found: &Monitor) -> Drawing {
+    let mut order: Vec<&Series> = found.series.iter().collect();
+    order.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
+    let points = |series: &Series| series.line.iter().map(|&(line, e)| (line as f64, e)).collect::<Vec<_>>();
+    let limit = vec![(1.0, found.log10_limit), (found.lines as f64, found.log10_limit)];
+    let lines = order.into_iter().take(DRAWN).map(|series| (series.name.clone(), points(series)));
+    let lines = lines.chain([("limit".to_owned(), limit)]).collect();
+    let (x, y) = (Axis::new("line of the logs"), Axis::new("log10 e"));
+    let chart = Chart::line_chart("Evidence against \"nothing has changed\"", x, y, lines).sized(720.0, 320.0);
+    chart.figure("monitor").captioned("A line that rises above the limit is an alarm.")
+}
