@@ -1,22 +1,30 @@
 //! What can be typed.
 
 mod calibrate;
+mod complexity;
+mod compress;
+mod launch;
 mod monitor;
 mod onnx;
 mod ood;
 mod serve;
+mod wrap;
 
 use std::num::NonZero;
 use std::path::PathBuf;
 
 pub use calibrate::Calibrate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use complexity::Complexity;
+pub use compress::Compress;
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
+pub use launch::Launch;
 pub use monitor::Monitor;
 pub use onnx::{Onnx, OnnxInspect, OnnxRun};
 pub use ood::Ood;
 pub use serve::Serve;
+pub use wrap::Wrap;
 
 /// Neural networks that know what they do not know.
 ///
@@ -35,12 +43,16 @@ pub enum Command {
     Demo(Demo),
     /// Train, evaluate and record a run
     Train(Train),
+    /// Train by several processes on this machine
+    Launch(Launch),
     /// Measure the trained network of a run again, with other draws or on another device
     Eval(Eval),
     /// Fit rules for decisions to examples that were not trained on: sets, intervals, when to abstain, what is foreign
     Calibrate(Calibrate),
     /// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data
     FitPosterior(FitPosterior),
+    /// Compare a run on the curve with reference posteriors: HMC and exact Gaussian processes
+    Reference(Reference),
     /// Say what pictures show, or what a table's rows give, and how sure the model is
     Predict(Predict),
     /// Serve models over HTTP, with their uncertainty
@@ -51,6 +63,8 @@ pub enum Command {
     Ood(Ood),
     /// Wrap a trained network: how much of it the Bayesian one keeps, before any training
     Wrap(Wrap),
+    /// Make a trained network smaller: an inducing size for each layer, within a budget
+    Compress(Box<Compress>),
     /// Turn the trained network of a run into a folder that can be passed on
     Export(Export),
     /// Look at ONNX files, and run them as they are
@@ -181,6 +195,29 @@ pub struct FitPosterior {
     pub json: bool,
 }
 
+/// Compare a run on the curve with reference posteriors of its network: Hamiltonian Monte Carlo over all weights, and the exact
+/// Gaussian process of the linearised network.
+///
+/// For small networks without BatchNorm and with a fixed noise, such as configs/regression-small.toml; computed in f64 on
+/// the CPU. Look at R-hat first: chains above 1.05 have not met.
+#[derive(Debug, Args)]
+pub struct Reference {
+    /// A run folder
+    pub run: PathBuf,
+    /// Chains of Hamiltonian Monte Carlo
+    #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "4")]
+    pub chains: NonZero<u32>,
+    /// Draws of each chain that are kept
+    #[arg(long, default_value_t = 1000)]
+    pub draws: u32,
+    /// Draws of each chain in which its steps are found
+    #[arg(long, default_value_t = 1000)]
+    pub warmup: u32,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Time training steps, predictions and their parts, on random images of a config's size.
 ///
 /// Several configs are measured one after the other in one process: compare them as ratios, machines are noisy.
@@ -275,37 +312,6 @@ pub struct Predict {
     pub threads: Option<NonZero<u16>>,
 }
 
-/// Wrap a trained network: how much of it the Bayesian one keeps, before any training.
-///
-/// Bayesian layers start at the best fit of their inducing rank. Accuracy, NLL and ECE on the test images are given before
-/// and after, and for each layer the share of its energy (squared singular values) that is kept.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  fidgp wrap configs/cifar10-resnet20-fidgp.toml --weights resnet20.safetensors --data ~/data --out runs/wrapped\n  \
-    fidgp train --resume runs/wrapped"
-)]
-pub struct Wrap {
-    /// The config file
-    pub config: PathBuf,
-    /// Weights of the plain network: .safetensors, .pt or .pth [default: start.weights of the config]
-    #[arg(long)]
-    pub weights: Option<PathBuf>,
-    /// Change a config value: dotted.key=value (repeatable)
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub overrides: Vec<Override>,
-    /// Save the wrapped network as a run that `fidgp train --resume` trains
-    #[arg(long)]
-    pub out: Option<PathBuf>,
-    /// Write even if the folder holds a run
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    #[command(flatten)]
-    pub place: Place,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Turn the trained network of a run into a folder that can be passed on.
 ///
 /// The folder has the form of the Hugging Face Hub: config.json, model.safetensors, preprocessor_config.json and a card
@@ -322,8 +328,9 @@ pub struct Export {
     /// What to write
     #[arg(long, value_enum, default_value = "folder")]
     pub format: Format,
-    /// onnx: `mean`, or how many draws of the weights the file holds [default: as in the run's config]
-    #[arg(long, value_name = "K|mean")]
+    /// onnx: `mean`, how many draws of the weights the file holds [default: as in the run's config], or `linearised`: the closed
+    /// form of a table's linearised posterior
+    #[arg(long, value_name = "K|mean|linearised")]
     pub draws: Option<String>,
     /// Type of the stored numbers; f16 halves the size, and what does not bear rounding stays in f32
     #[arg(long, value_enum, default_value = "f32")]
@@ -428,31 +435,6 @@ pub struct Cost {
     /// It is the choice that training and prediction make. With --json it is always there, as `layers[].orders`.
     #[arg(long, conflicts_with_all = ["compat", "json"])]
     pub explain: bool,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The complexity of a layer of each method: formulas beside what is counted and measured.
-///
-/// One square layer of growing width d and growing inducing size M; a prediction of N inputs with K passes.
-#[derive(Debug, Args)]
-pub struct Complexity {
-    /// Folder for complexity.json, report.html and its figures
-    #[arg(long)]
-    pub out: Option<PathBuf>,
-    /// N, inputs of a prediction
-    #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "64")]
-    pub batch: NonZero<u32>,
-    /// K, passes of a prediction
-    #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "8")]
-    pub draws: NonZero<u32>,
-    /// Samples of each time, of which the median is shown
-    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "5")]
-    pub rounds: NonZero<usize>,
-    /// cpu, cuda, cuda:N or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
     /// As JSON
     #[arg(long)]
     pub json: bool,

@@ -75,6 +75,28 @@ pub fn stratified(labels: &[u32], fraction: f64, seed: u64) -> Result<Holdout> {
     Ok(sorted(train, validation))
 }
 
+/// The rows of the middle third by a feature's value are for reporting, those of the outer thirds for fitting (Foong et al.
+/// 2019): a test in between the data. Rows of equal value stay in their order.
+///
+/// ```
+/// let split = fidgp_data::split::gap(&[0.6, 0.1, 0.2, 0.5, 0.3, 0.4])?;
+/// assert_eq!((split.train, split.test), (vec![0, 1, 2, 3], vec![4, 5]));
+/// # Ok::<(), fidgp_data::Error>(())
+/// ```
+pub fn gap(values: &[f64]) -> Result<Split> {
+    let n = values.len();
+    if n < 3 {
+        return Err(Error::value("split", format!("{n} rows have no middle third"), "give at least three rows"));
+    }
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.sort_by(|&a, &b| values[a].total_cmp(&values[b])); // stable
+    let mut test = rows[n / 3..n - n / 3].to_vec();
+    rows.drain(n / 3..n - n / 3);
+    rows.sort_unstable();
+    test.sort_unstable();
+    Ok(Split { train: rows, test })
+}
+
 /// The order in which epoch `epoch` visits `0..n`.
 ///
 /// A function of its arguments alone, so a resumed run continues as the unbroken one would have.

@@ -73,6 +73,15 @@ fn orders_are_pinned() {
 }
 
 #[test]
+fn the_middle_third_by_a_feature_is_the_gap() {
+    let cut = split::gap(&[7.0, 1.0, 4.0, 4.0, 9.0, -2.0, 4.0, 8.0]).unwrap();
+    assert_eq!((cut.train, cut.test), (vec![1, 4, 5, 7], vec![0, 2, 3, 6]));
+    let same = split::gap(&[3.0; 6]).unwrap();
+    assert_eq!((same.train, same.test), (vec![0, 1, 4, 5], vec![2, 3]), "rows of equal value stay in their order");
+    assert!(split::gap(&[1.0, 2.0]).unwrap_err().to_string().contains("three rows"));
+}
+
+#[test]
 fn bad_fractions_are_refused() {
     for fraction in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
         assert!(split::holdout(10, fraction, 0).is_err());
@@ -94,6 +103,20 @@ proptest! {
             all.sort_unstable();
             prop_assert_eq!(all, (0..n).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_gap_lies_between_the_data(values in proptest::collection::vec(-9..9_i32, 3..200)) {
+        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+        let cut = split::gap(&values).unwrap();
+        let mut all = [cut.train.clone(), cut.test.clone()].concat();
+        all.sort_unstable();
+        prop_assert_eq!(all, (0..values.len()).collect::<Vec<_>>());
+        let (lowest, highest) = cut.test.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), &row| (lo.min(values[row]), hi.max(values[row])));
+        let third = values.len() / 3;
+        prop_assert!(cut.train.iter().filter(|&&row| values[row] <= lowest).count() >= third);
+        prop_assert!(cut.train.iter().filter(|&&row| values[row] >= highest).count() >= third);
+        prop_assert!(cut.train.iter().all(|&row| values[row] <= lowest || values[row] >= highest));
     }
 
     #[test]

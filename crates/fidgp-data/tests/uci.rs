@@ -38,6 +38,9 @@ fn reads_features_target_and_split() {
     assert_eq!(set.table().targets(), [10.0, 20.0, 30.0, 40.0]);
     assert_eq!((split.train, split.test), (vec![3, 0], vec![1, 2]));
     assert!(set.split(1).unwrap_err().to_string().contains("split 1 was asked for, there are 1"));
+    let gap = set.gap_split(1).unwrap();
+    assert_eq!((gap.train, gap.test), (vec![0, 3], vec![1, 2]));
+    assert!(set.gap_split(2).unwrap_err().to_string().contains("there are 2, one for each feature"));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::config::{PredictConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{self, Counting, Model, Signature};
 use crate::record::growth::Measured;
+use crate::train::group::Part;
 use crate::train::{Optimiser, StepInput, Stepper};
 
 /// What is measured.
@@ -131,7 +132,7 @@ impl<'a> Bench<'a> {
     fn input(&self, step: u64) -> StepInput {
         let key = Key::new(self.config.seed).at(step);
         let (x, y) = (self.x.shallow_clone(), self.y.shallow_clone());
-        StepInput { x, y, key, beta: 1.0, frozen_norm: false }
+        StepInput { x, y, key, beta: 1.0, frozen_norm: false, part: Part::default() }
     }
 
     /// A whole training step: factors, draw, forward, backward, optimiser.
@@ -139,8 +140,9 @@ impl<'a> Bench<'a> {
         let train = self.config.training();
         let mut optimiser = Optimiser::new(&self.model.store, train.optimiser)?.with_groups(&train.groups)?;
         let examples = DatasetSize::new(50_000)?;
-        let mut stepper =
-            Stepper::new(&self.model, examples, self.config.train.capture).with_sharpness(self.config.train.sharpness);
+        let mut stepper = Stepper::new(&self.model, examples, self.config.train.capture)
+            .with_sharpness(self.config.train.sharpness)
+            .with_alignment(self.config.train.alignment);
         let mut step = 0;
         self.measure("train step", || {
             let stepped = stepper.step(&self.input(step), &optimiser)?;

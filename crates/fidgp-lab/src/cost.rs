@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use fidgp_zoo::cost::{Cost, Counting, thousands, write_total};
+use fidgp_zoo::cost::{Cost, Counting};
+use fidgp_zoo::{thousands, write_total};
 use serde::Serialize;
 
 use crate::config::RunConfig;

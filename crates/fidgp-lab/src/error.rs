@@ -106,6 +106,9 @@ pub enum LabError {
         /// Which, and how far off.
         why: String,
     },
+    /// Another process of this training is missing, or trains something else.
+    #[error(transparent)]
+    Group(#[from] fidgp_torch::GroupError),
     /// The method failed.
     #[error(transparent)]
     Method(#[from] fidgp::Error),
@@ -190,7 +193,8 @@ impl LabError {
     pub fn is_misuse(&self) -> bool {
         use fidgp_zoo::Error as Zoo;
         match self {
-            Self::Config { .. } | Self::ConfigFile { .. } | Self::Onnx(fidgp_onnx::Error::Graph(_)) => true,
+            Self::Config { .. } | Self::ConfigFile { .. } => true,
+            Self::Onnx(error) => !matches!(error, fidgp_onnx::Error::Method(_) | fidgp_onnx::Error::Torch(_)),
             Self::Split { error, .. } | Self::Contender { error, .. } => error.is_misuse(),
             Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),
             Self::Decision(error) => matches!(error, fidgp_decision::DecisionError::Asked { .. }),

@@ -1,98 +1,64 @@
 //! Every method from its config to its results: parsed, printed, trained on something small, measured again.
 
+mod fixture;
+
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use fidgp::predict::{Effort, WeightDraws};
 use fidgp_lab::config::GroupConfig;
-use fidgp_lab::config::{Method, Override, RunConfig, parse};
+use fidgp_lab::config::{Override, RunConfig, parse};
 use fidgp_lab::experiment;
 use fidgp_lab::predict::{Predictor, Trained, files};
 use fidgp_lab::record::Results;
 use fidgp_lab::run_folder::RunContext;
+use fidgp_zoo::methods::{self, METHODS, Method};
 use tch::{Device, Tensor};
 
-const CURVE: &str = r#"
-name = "curve"
+use fixture::{changed, config};
+
+static CURVE: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::CURVE,
+        r#"
 method = "fidgp"
 seed = 3
-[data]
-set = "synthetic-1d"
-train = 100
-validation = 0
-test = 100
-[network]
-kind = "mlp"
-hidden = [30, 30]
-activation = "tanh"
-batch_norm = true
+data = { train = 100, validation = 0, test = 100 }
+network.hidden = [30, 30]
+train = { epochs = 100, batch_size = 50, kl = { ml_epochs = 0, annealing_epochs = 20 } }
 [inducing]
 inducing_rows = 16
 inducing_cols = 16
 posterior = { family = "flow", flow = { kind = "diagonal" } }
-[likelihood]
-kind = "gaussian"
-noise = { kind = "fixed", sd = 0.1 }
-[train]
-epochs = 100
-batch_size = 50
-optimiser = { kind = "adam", learning_rate = 0.01 }
-kl = { ml_epochs = 0, annealing_epochs = 20 }
-"#;
+"#,
+    )
+});
 
 /// Real images: 20 of each of four classes to train on, 8 to test on.
-const IMAGES: &str = r#"
-name = "images"
+static IMAGES: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 method = "fidgp"
 seed = 3
-[data]
-set = "images"
-name = "cifar100"
-augment = "none"
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 4
+data = { name = "cifar100", augment = "none" }
+train = { epochs = 8, checkpoint_every = 0, kl = { ml_epochs = 8, annealing_epochs = 0 } }
 [inducing]
 inducing_rows = 4
 inducing_cols = 16
 posterior = { family = "flow", flow = { kind = "diagonal" } }
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 8
-checkpoint_every = 0
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-kl = { ml_epochs = 8, annealing_epochs = 0 }
-"#;
+"#,
+    )
+});
 
-fn config(text: &str, changes: &[&str]) -> RunConfig {
-    let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
-    parse(text, &overrides).unwrap_or_else(|error| panic!("{changes:?}: {error}"))
-}
-
-fn with(text: &str, method: Method) -> RunConfig {
-    config(text, &[&format!("method={}", method.name())])
+fn with(text: &str, method: &str) -> RunConfig {
+    config(text, &[&format!("method={method}")])
 }
 
 fn run_in(config: &RunConfig, folder: &Path, resume: bool) -> Results {
-    tch::set_num_threads(1);
-    let data_root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-cli/tests/fixtures/cifar100-small");
-    let context = RunContext {
-        device: Device::Cpu,
-        data_root,
-        run: folder.to_owned(),
-        resume,
-        force: false,
-        member: None,
-        splits: None,
-        parallel: 1,
-        stop: &AtomicBool::new(false),
-        command: None,
-        resume_command: String::new(),
-    };
+    let stop = AtomicBool::new(false);
+    let context = RunContext { resume, ..fixture::context(folder, &stop) };
     let results = experiment::run(config, &context, &mut ());
     results.unwrap_or_else(|error| panic!("{}: {error}", config.method.name())).unwrap()
 }
@@ -107,17 +73,17 @@ fn metric(results: &Results, name: &str) -> f64 {
 
 #[test]
 fn the_config_of_every_method_goes_through_toml() {
-    for text in [CURVE, IMAGES] {
-        let fits = |method: &Method| text == IMAGES || method.predicts_numbers();
-        for method in Method::ALL.into_iter().filter(fits) {
-            let config = with(text, method);
+    for text in [CURVE.as_str(), IMAGES.as_str()] {
+        let fits = |method: &&dyn Method| text == *IMAGES || method.about().predicts_numbers;
+        for method in METHODS.into_iter().filter(fits) {
+            let config = with(text, method.name());
             let printed = config.to_toml().unwrap();
             assert_eq!(parse(&printed, &[]).unwrap(), config, "{printed}");
-            assert_eq!(Method::named(method.name()), Some(method));
-            assert_eq!(printed.contains("[baseline]"), method.baseline().is_some(), "{printed}");
+            assert!(methods::named(method.name()) == Some(method));
+            assert_eq!(printed.contains("[baseline]"), method.about().section.is_some(), "{printed}");
             // a resolved config of one method serves every other one
-            for other in Method::ALL.into_iter().filter(|other| !other.is_inducing() && fits(other)) {
-                assert_eq!(with(&printed, other).method, other);
+            for other in METHODS.into_iter().filter(|other| !other.about().is_inducing && fits(other)) {
+                assert_eq!(with(&printed, other.name()).method, other);
             }
         }
     }
@@ -127,7 +93,7 @@ fn the_config_of_every_method_goes_through_toml() {
 fn what_does_not_belong_to_a_method_is_refused() {
     let refused = |changes: &[&str], words: &str| {
         let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
-        let error = parse(CURVE, &overrides).unwrap_err().to_string();
+        let error = parse(&CURVE, &overrides).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
     refused(&["method=deterministic", "baseline.kind=dropout"], "does not belong to method = \"deterministic\"");
@@ -149,33 +115,33 @@ fn what_does_not_belong_to_a_method_is_refused() {
 
 #[test]
 fn every_method_learns_the_curve() {
-    for method in Method::ALL.into_iter().filter(|method| method.predicts_numbers()) {
-        let results = run(&with(CURVE, method));
+    for method in METHODS.into_iter().filter(|method| method.about().predicts_numbers) {
+        let results = run(&with(&CURVE, method.name()));
         let (rmse, epistemic) = (metric(&results, "reg/RMSE_truth"), metric(&results, "reg/EpistemicSD"));
         // well below the deviation of cos over the covered inputs; a bound for learning at all, not for learning well
         assert!(rmse < 0.3, "{}: {rmse}", method.name());
-        assert_eq!(epistemic > 0.0, method != Method::Deterministic, "{}: {epistemic}", method.name());
+        assert_eq!(epistemic > 0.0, method.name() != "deterministic", "{}: {epistemic}", method.name());
     }
 }
 
 #[test]
 fn every_method_learns_real_images() {
-    for method in Method::ALL {
+    for method in METHODS {
         // dropout learns more slowly, and so do small inducing matrices and an SVGP head, whose logits are noisy
-        let epochs = match method {
-            Method::McDropout | Method::Laplace => 16,
-            Method::Svgp | Method::Due | Method::Ffgu | Method::Fidgp => 30,
+        let epochs = match method.name() {
+            "mc-dropout" | "laplace" => 16,
+            "svgp" | "due" | "ffgu" | "fidgp" => 30,
             _ => 8,
         };
         let changes = [("method", method.name().to_owned()), ("train.epochs", epochs.to_string())];
         let changes = changes.into_iter().chain([("train.kl.ml_epochs", epochs.to_string())]);
-        let larger = method.is_inducing().then(|| ("inducing.inducing_rows", "16".to_owned()));
+        let larger = method.about().is_inducing.then(|| ("inducing.inducing_rows", "16".to_owned()));
         // 96 of the 100 classes have no image here: nothing but the prior holds their weights, and at the precision of the
         // evidence, 0.3, draws of them win every image; at 10 they stay below what the four classes have learnt
-        let narrow = (method == Method::Laplace).then(|| ("baseline.prior_precision", "10.0".to_owned()));
+        let narrow = (method.name() == "laplace").then(|| ("baseline.prior_precision", "10.0".to_owned()));
         let changes = changes.chain(larger).chain(narrow);
         let changes: Vec<String> = changes.map(|(key, value)| format!("{key}={value}")).collect();
-        let results = run(&config(IMAGES, &changes.iter().map(String::as_str).collect::<Vec<_>>()));
+        let results = run(&config(&IMAGES, &changes.iter().map(String::as_str).collect::<Vec<_>>()));
         let accuracy = metric(&results, "cls/Acc");
         // four classes: 0.25 by chance, deviation of 32 guesses 0.08
         assert!(accuracy >= 0.45, "{}: {accuracy}", method.name());
@@ -186,27 +152,27 @@ fn every_method_learns_real_images() {
 #[test]
 fn processes_as_last_layers_learn_under_sgd_as_a_plain_layer_does() {
     let sgd = "train.optimiser={kind=\"sgd\",learning_rate=0.1,momentum=0.9,weight_decay=0.0005}";
-    let loss = |method: Method| {
-        let changes = [&format!("method={}", method.name()), sgd, "train.epochs=12", "train.kl.ml_epochs=12"];
+    let loss = |method: &str| {
+        let changes = [&format!("method={method}"), sgd, "train.epochs=12", "train.kl.ml_epochs=12"];
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("run");
-        run_in(&config(IMAGES, &changes), &run, false);
+        run_in(&config(&IMAGES, &changes), &run, false);
         let log = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
         let last: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
         last["nll"].as_f64().unwrap()
     };
-    let plain = loss(Method::Deterministic);
-    for method in [Method::Svgp, Method::Due, Method::Sngp] {
+    let plain = loss("deterministic");
+    for method in ["svgp", "due", "sngp"] {
         let own = loss(method);
         // from ln 100 = 4.6; with m, L and β as the parameters themselves it stays 0.5 (SNGP) and 1.1 (SVGP, DUE) above
-        assert!(own < plain + 0.3, "{}: {own}, plain {plain}", method.name());
+        assert!(own < plain + 0.3, "{method}: {own}, plain {plain}");
     }
 }
 
 #[test]
 fn parameters_are_counted_as_they_are_stored() {
-    for method in Method::ALL.into_iter().filter(|method| method.predicts_numbers()) {
-        let config = config(CURVE, &[&format!("method={}", method.name()), "train.epochs=1", "train.kl={}"]);
+    for method in METHODS.into_iter().filter(|method| method.about().predicts_numbers) {
+        let config = config(&CURVE, &[&format!("method={}", method.name()), "train.epochs=1", "train.kl={}"]);
         let results = run(&config);
         let counted = fidgp_lab::model::cost(&config, fidgp_lab::model::Counting::Ours).unwrap();
         assert_eq!(results.cost.parameters as i64, counted.parameters, "{}", method.name());
@@ -216,9 +182,9 @@ fn parameters_are_counted_as_they_are_stored() {
 #[test]
 fn a_sharpness_aware_step_of_length_nought_is_a_plain_step() {
     let few = ["train.epochs=5", "train.kl={}"];
-    let plain = run(&config(CURVE, &[&["method=mean-field"], &few[..]].concat()));
-    let sharp = run(&config(CURVE, &[&["method=f-sgvb-lrt", "train.sharpness=1e-9"], &few[..]].concat()));
-    let far = run(&config(CURVE, &[&["method=f-sgvb-lrt", "train.sharpness=1.0"], &few[..]].concat()));
+    let plain = run(&config(&CURVE, &[&["method=mean-field"], &few[..]].concat()));
+    let sharp = run(&config(&CURVE, &[&["method=f-sgvb-lrt", "train.sharpness=1e-9"], &few[..]].concat()));
+    let far = run(&config(&CURVE, &[&["method=f-sgvb-lrt", "train.sharpness=1.0"], &few[..]].concat()));
     let gap = |other: &Results| (metric(&plain, "reg/RMSE") - metric(other, "reg/RMSE")).abs();
     assert!(gap(&sharp) < 1e-3, "{}", gap(&sharp)); // BatchNorm's statistics are moved once a step, not twice
     assert!(gap(&far) > gap(&sharp));
@@ -227,7 +193,7 @@ fn a_sharpness_aware_step_of_length_nought_is_a_plain_step() {
 /// As the guide has it: kernels and BatchNorm's scales are decayed, what is a member's own is not.
 #[test]
 fn a_batch_ensemble_decays_what_its_members_share() {
-    let config = with(IMAGES, Method::BatchEnsemble);
+    let config = with(&IMAGES, "batch-ensemble");
     let decay = |name: &str| {
         let groups = config.training().groups;
         let fits = |group: &&GroupConfig| group.parameters.iter().any(|pattern| fidgp_zoo::plan::glob(pattern, name));
@@ -246,17 +212,17 @@ fn a_batch_ensemble_decays_what_its_members_share() {
 #[test]
 fn the_usual_sharpness_is_that_of_the_data() {
     let sharpness = |text: &str, changes: &[&str]| config(text, changes).train.sharpness;
-    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt"]), Some(0.1)); // CIFAR-100
-    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt", "data.name=cifar10"]), Some(0.05));
-    assert_eq!(sharpness(CURVE, &["method=f-sgvb-lrt"]), Some(0.05));
-    assert_eq!(sharpness(IMAGES, &["method=f-sgvb-lrt", "train.sharpness=0.02"]), Some(0.02));
-    assert_eq!(sharpness(IMAGES, &["method=mean-field"]), None);
+    assert_eq!(sharpness(&IMAGES, &["method=f-sgvb-lrt"]), Some(0.1)); // CIFAR-100
+    assert_eq!(sharpness(&IMAGES, &["method=f-sgvb-lrt", "data.name=cifar10"]), Some(0.05));
+    assert_eq!(sharpness(&CURVE, &["method=f-sgvb-lrt"]), Some(0.05));
+    assert_eq!(sharpness(&IMAGES, &["method=f-sgvb-lrt", "train.sharpness=0.02"]), Some(0.02));
+    assert_eq!(sharpness(&IMAGES, &["method=mean-field"]), None);
 }
 
 #[test]
 fn an_ensemble_goes_on_member_by_member_and_is_measured_again() {
     let small = ["method=ensemble", "baseline.members=3", "train.epochs=4", "train.kl={}"];
-    let config = config(CURVE, &small);
+    let config = config(&CURVE, &small);
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let whole = run_in(&config, &run, false);
@@ -281,7 +247,7 @@ fn members_of_an_ensemble_keep_the_noise_that_each_has_learnt() {
     let learnt = "likelihood.noise={kind=\"learnt\",init_sd=0.3}";
     let small = ["method=ensemble", "baseline.members=3", "train.epochs=4", "train.kl={}", learnt];
     let folder = tempfile::tempdir().unwrap();
-    run_in(&config(CURVE, &small), folder.path(), false);
+    run_in(&config(&CURVE, &small), folder.path(), false);
     let noise = |part: &str| {
         let saved = Tensor::read_safetensors(folder.path().join(part).join("checkpoint/last.safetensors")).unwrap();
         saved.into_iter().find(|(name, _)| name.ends_with("likelihood._noise")).unwrap().1
@@ -294,7 +260,7 @@ fn members_of_an_ensemble_keep_the_noise_that_each_has_learnt() {
 #[test]
 fn a_prediction_computes_once_what_is_not_random() {
     let macs = |changes: &[&str]| {
-        let config = config(IMAGES, changes);
+        let config = config(&IMAGES, changes);
         let one = fidgp_lab::model::cost(&config, fidgp_lab::model::Counting::Ours).unwrap();
         (fidgp_lab::model::prediction_macs(&config, 1).unwrap(), one)
     };
@@ -331,7 +297,7 @@ fn a_prediction_computes_once_what_is_not_random() {
 #[test]
 fn dropout_spares_the_networks_own_inputs_unless_told() {
     let random = |changes: &[&str]| {
-        let config = config(CURVE, &[&["method=mc-dropout"], changes].concat());
+        let config = config(&CURVE, &[&["method=mc-dropout"], changes].concat());
         let signature = fidgp_lab::model::Signature::Regression { features: 1 };
         let model = fidgp_lab::model::Model::init(&config, &signature, Device::Cpu).unwrap();
         model.network.slots().into_iter().map(fidgp::layer::Slot::is_random).collect::<Vec<_>>()
@@ -357,5 +323,5 @@ fn shipped_configs_parse_print_and_round_trip() {
         }
         methods.insert(config.method.name());
     }
-    assert_eq!(methods, Method::ALL.iter().map(|method| method.name()).collect(), "a config for every method");
+    assert_eq!(methods, METHODS.iter().map(|method| method.name()).collect(), "a config for every method");
 }

@@ -1,38 +1,32 @@
 //! Reading ahead and rounding: what must not change, does not.
 
+mod fixture;
+
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use fidgp::Key;
 use fidgp_data::{ChannelStatistics, ImageFolder};
-use fidgp_lab::config::parse;
 use fidgp_lab::model::{Model, Signature};
 use fidgp_lab::model_folder::{Dtype, rounded};
 use fidgp_lab::source::{Decoder, FolderSource, ImageSet, Job, Source, View};
 use tch::{Device, Kind, Tensor};
 
-const CONFIG: &str = r#"
+use fixture::changed;
+
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "a"
 method = "fidgp"
-[data]
-set = "folder"
-path = "pictures"
-resize = 12
-crop = 8
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 8
-[inducing]
-inducing_rows = 64
-inducing_cols = 64
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 1
-batch_size = 2
-optimiser = { kind = "adam", learning_rate = 0.1 }
-"#;
+data = { set = "folder", path = "pictures", resize = 12, crop = 8 }
+network.width = 8
+inducing = { inducing_rows = 64, inducing_cols = 64 }
+train = { batch_size = 2, optimiser.learning_rate = 0.1 }
+"#,
+    )
+});
 
 fn pictures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-data/tests/fixtures/pictures")
@@ -41,7 +35,7 @@ fn pictures() -> PathBuf {
 fn model(change: &str) -> Model {
     let statistics = ChannelStatistics { mean: vec![0.5; 3], sd: vec![0.25; 3] };
     let signature = Signature::Classification { image: [3, 8, 8], classes: 2, statistics };
-    Model::init(&parse(CONFIG, &[change.parse().unwrap()]).unwrap(), &signature, Device::Cpu).unwrap()
+    Model::init(&fixture::config(&CONFIG, &[change]), &signature, Device::Cpu).unwrap()
 }
 
 fn source(model: &Model) -> FolderSource {

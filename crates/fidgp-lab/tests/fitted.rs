@@ -1,7 +1,10 @@
 //! What is fitted to a run when its training is over, kept beside the checkpoint and used by whoever opens it: a temperature,
 //! on validation examples; BatchNorm statistics of each draw, on training examples.
 
-use std::path::{Path, PathBuf};
+mod fixture;
+
+use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use fidgp_lab::calibrate;
@@ -15,64 +18,35 @@ use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::checkpoint::{self, Progress};
 use tch::{Device, Tensor};
 
-const IMAGES: &str = r#"
-name = "images"
-method = "deterministic"
-seed = 3
-[data]
-set = "images"
-name = "cifar100"
-augment = "none"
-validation_fraction = 0.3
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 4
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 3
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-"#;
+use fixture::changed;
 
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-cli/tests/fixtures/cifar100-small")
-}
+static IMAGES: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
+seed = 3
+data = { name = "cifar100", augment = "none", validation_fraction = 0.3 }
+train.epochs = 3
+"#,
+    )
+});
 
 fn config(changes: &[&str]) -> RunConfig {
-    let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
-    parse(IMAGES, &overrides).unwrap()
+    fixture::config(&IMAGES, changes)
 }
 
-fn with_setting<T>(run: &Path, resume: bool, work: impl FnOnce(&RunContext) -> T) -> T {
-    tch::set_num_threads(1);
+fn with_context<T>(run: &Path, resume: bool, work: impl FnOnce(&RunContext) -> T) -> T {
     let stop = AtomicBool::new(false);
-    let (splits, run) = (None, run.to_owned());
-    let device = Device::Cpu;
-    work(&RunContext {
-        device,
-        data_root: data(),
-        run,
-        resume,
-        force: false,
-        member: None,
-        splits,
-        parallel: 1,
-        stop: &stop,
-        command: None,
-        resume_command: String::new(),
-    })
+    work(&RunContext { resume, ..fixture::context(run, &stop) })
 }
 
 fn trained(config: &RunConfig, run: &Path) -> Metrics {
-    with_setting(run, false, |context| experiment::run(config, context, &mut ()).unwrap().unwrap().metrics)
+    with_context(run, false, |context| experiment::run(config, context, &mut ()).unwrap().unwrap().metrics)
 }
 
 fn measured(run: &Path) -> Metrics {
     let mut predictor = Trained::open(run, Device::Cpu).unwrap();
-    with_setting(run, true, |context| experiment::evaluate(&mut predictor, context).unwrap().metrics)
+    with_context(run, true, |context| experiment::evaluate(&mut predictor, context).unwrap().metrics)
 }
 
 fn set(run: &Path, key: &str, value: serde_json::Value) {
@@ -89,7 +63,7 @@ fn a_temperature_lowers_the_validation_nll_is_used_and_passed_on() {
     for changes in [&["method=deterministic"][..], &["method=batch-ensemble", "baseline.members=2"]] {
         let (config, run) = (config(changes), folder.path().join(changes[0]));
         let before = trained(&config, &run);
-        let found = calibrate::run(&config, &run, &data(), Device::Cpu).unwrap();
+        let found = calibrate::run(&config, &run, &fixture::cifar100_small(), Device::Cpu).unwrap();
         assert!(found.nll_after < found.nll_before, "{found:?}");
         let after = measured(&run);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-4 * b.abs();
@@ -113,7 +87,7 @@ fn temperature_one_changes_nothing_and_a_stale_or_broken_one_is_refused() {
     let (config, run) = (config(&[]), folder.path().join("run"));
     trained(&config, &run);
     let plain = measured(&run);
-    calibrate::run(&config, &run, &data(), Device::Cpu).unwrap();
+    calibrate::run(&config, &run, &fixture::cifar100_small(), Device::Cpu).unwrap();
     set(&run, "temperature", 1.0.into());
     assert_eq!(measured(&run), plain);
     let refused = |words: &str| {
@@ -132,7 +106,7 @@ fn temperature_one_changes_nothing_and_a_stale_or_broken_one_is_refused() {
 #[test]
 fn without_validation_examples_there_is_nothing_to_fit_on() {
     let config = config(&["data.validation_fraction=0.0"]);
-    let error = calibrate::run(&config, Path::new("nowhere"), &data(), Device::Cpu).unwrap_err();
+    let error = calibrate::run(&config, Path::new("nowhere"), &fixture::cifar100_small(), Device::Cpu).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("never on those of training or test"), "{error}");
 }
 
@@ -141,7 +115,7 @@ fn a_temperature_is_for_the_classification_of_images() {
     for (name, what) in [("camvid-deterministic", "is a segmentation"), ("regression-left", "is a regression")] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{name}.toml"));
         let config = fidgp_lab::config::read(&path, &[]).unwrap();
-        let error = calibrate::run(&config, Path::new("nowhere"), &data(), Device::Cpu).unwrap_err();
+        let error = calibrate::run(&config, Path::new("nowhere"), &fixture::cifar100_small(), Device::Cpu).unwrap_err();
         let said = error.to_string();
         assert!(
             error.is_misuse() && said.contains(what) && said.contains("for the classification of images"),
@@ -172,7 +146,7 @@ fn statistics_of_draws_are_kept_used_and_passed_on() {
     assert_eq!(opened.model.norms.len(), 3);
     model_folder::export(&run, &opened, Dtype::F32, &model).unwrap();
     assert!(same(&measured(&model)), "read from the model folder");
-    let found = calibrate::run(&opened.config, &run, &data(), Device::Cpu).unwrap();
+    let found = calibrate::run(&opened.config, &run, &fixture::cifar100_small(), Device::Cpu).unwrap();
     assert!((found.nll_before - own["validation/cls/NLL"].unwrap()).abs() < 1e-5, "{found:?} {own:?}");
     std::fs::remove_file(run.join(TEMPERATURE_FILE)).unwrap();
     std::fs::remove_file(run.join(NORMS_FILE)).unwrap();
@@ -195,7 +169,7 @@ fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own(
     assert!(error.contains("more than the 3"), "{error}");
     let mut more = Trained::open(&run, Device::Cpu).unwrap();
     more.config.predict.draws = 4;
-    with_setting(&run, true, |context| experiment::evaluate(&mut more, context).unwrap());
+    with_context(&run, true, |context| experiment::evaluate(&mut more, context).unwrap());
     assert_eq!(more.model.norms.len(), 4);
     let path = run.join(NORMS_FILE);
     let refused = |words: &str| {
@@ -228,7 +202,7 @@ fn statistics_of_draws_that_do_not_fit_are_refused_and_more_draws_get_their_own(
     std::fs::write(&path, "short").unwrap();
     refused("");
     // a run that goes on without them keeps none
-    with_setting(&run, true, |context| {
+    with_context(&run, true, |context| {
         let without: Vec<_> = BAYESIAN.iter().copied().filter(|change| !change.contains("statistics")).collect();
         experiment::run(&config(&without), context, &mut ()).unwrap();
     });
@@ -242,7 +216,7 @@ fn settings_of_statistics_are_checked() {
         (&["predict.statistics_images=100", "train.freeze_norm_epoch=1"], "choose one"),
     ] {
         let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
-        let error = parse(IMAGES, &overrides).and_then(|config| config.check()).unwrap_err();
+        let error = parse(&IMAGES, &overrides).and_then(|config| config.check()).unwrap_err();
         assert!(error.is_misuse() && error.to_string().contains(words), "{error}");
     }
 }
@@ -266,6 +240,6 @@ fn a_trained_network_is_taken_as_it_is() {
     assert_eq!(narrow, again);
     let (wide, _) = laplace("wide", "baseline.prior_precision=1.0");
     assert!(wide["test/ens_MI"].unwrap() > 100.0 * narrow["test/ens_MI"].unwrap(), "{wide:?}");
-    let without = parse(IMAGES, &["train.epochs=0".parse().unwrap()]).and_then(|config| config.check());
+    let without = parse(&IMAGES, &["train.epochs=0".parse().unwrap()]).and_then(|config| config.check());
     assert!(without.unwrap_err().to_string().contains("[start]"));
 }

@@ -1,111 +1,87 @@
 //! The guide names every key a config can have.
 
+mod fixture;
+
+use std::sync::LazyLock;
+
 use fidgp_lab::config::parse;
 use toml::{Table, Value};
+
+use fixture::changed;
 
 const GUIDE: &str = include_str!("../../../docs/guide.md");
 
 /// Configs that between them have every section: what is optional is written out, defaults are filled in by reading.
-const REGRESSION: &str = r#"
+static REGRESSION: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::CURVE,
+        r#"
 name = "a"
 method = "fidgp"
-[data]
-set = "synthetic-1d"
-train = 10
-validation = 10
-test = 10
-[network]
-kind = "mlp"
-hidden = [4]
-activation = "tanh"
-batch_norm = true
-[inducing]
-[[inducing.rules]]
-layers = ["fc1"]
-[posterior]
-kind = "linearised"
-[likelihood]
-kind = "gaussian"
-noise = { kind = "learnt", init_sd = 0.3 }
-[train]
-epochs = 1
-batch_size = 10
-optimiser = { kind = "adam", learning_rate = 0.1 }
-clip_norm = 1.0
-freeze_norm_epoch = 1.0
-"#;
-const IMAGES: &str = r#"
+data = { train = 10, validation = 10, test = 10 }
+network.hidden = [4]
+inducing = { rules = [{ layers = ["fc1"] }] }
+posterior.kind = "linearised"
+likelihood.noise = { kind = "learnt", init_sd = 0.3 }
+train = { epochs = 1, optimiser.learning_rate = 0.1, clip_norm = 1.0, freeze_norm_epoch = 1.0 }
+"#,
+    )
+});
+static IMAGES: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "b"
 method = "fidgp"
-[data]
-set = "images"
-name = "cifar10"
-limit = 100
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-[start]
-weights = "trained.safetensors"
-[inducing]
-posterior = { family = "ensemble", members = 3 }
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 2
-batch_size = 10
-optimiser = { kind = "sgd", learning_rate = 0.1 }
-schedule = { kind = "milestones", at = [1] }
-"#;
+data.limit = 100
+network = { kind = "resnet", depth = 18, stem = "cifar" }
+start.weights = "trained.safetensors"
+inducing.posterior = { family = "ensemble", members = 3 }
+train.epochs = 2
+train.batch_size = 10
+train.optimiser = { kind = "sgd", learning_rate = 0.1 }
+train.schedule = { kind = "milestones", at = [1] }
+"#,
+    )
+});
 
-const FOLDER: &str = r#"
+static FOLDER: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "c"
 method = "ffgu"
 normalisation = "imagenet"
-[data]
-set = "folder"
-path = "imagenet"
-classes = 1000
-[network]
-kind = "resnet"
-depth = 18
-stem = "imagenet"
-[inducing]
-bayesianize = '{"inference": "inducing", "inducing_rows": 4, "inducing_cols": 4}'
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 2
-batch_size = 10
-optimiser = { kind = "sgd", learning_rate = 0.1 }
-[[train.groups]]
-parameters = ["fc.*"]
-weight_decay = 0.0
-"#;
+data = { set = "folder", path = "imagenet", classes = 1000 }
+network = { kind = "resnet", depth = 18, stem = "imagenet" }
+inducing.bayesianize = '{"inference": "inducing", "inducing_rows": 4, "inducing_cols": 4}'
+train.epochs = 2
+train.batch_size = 10
+train.optimiser = { kind = "sgd", learning_rate = 0.1 }
+train.groups = [{ parameters = ["fc.*"], weight_decay = 0.0 }]
+"#,
+    )
+});
 
-const ARRAYS: &str = r#"
+static ARRAYS: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "f"
-method = "deterministic"
-[data]
-set = "arrays"
-path = "my-data"
-classes = 4
-image = [3, 32, 32]
-limit = 100
-[network]
-kind = "resnet-cifar"
-depth = 20
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 2
-batch_size = 10
-optimiser = { kind = "sgd", learning_rate = 0.1 }
-"#;
+data = { set = "arrays", path = "my-data", classes = 4, image = [3, 32, 32], limit = 100 }
+network = { kind = "resnet-cifar", depth = 20 }
+train = { epochs = 2, batch_size = 10, optimiser = { kind = "sgd", learning_rate = 0.1 } }
+"#,
+    )
+});
 
-const TABLE: &str = r#"
+static TABLE: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::CURVE,
+        r#"
 name = "g"
-method = "deterministic"
+network.hidden = [4]
+train = { epochs = 1, optimiser.learning_rate = 0.1 }
 [data]
 set = "table"
 path = "houses.csv"
@@ -113,70 +89,39 @@ target = "price"
 features = ["size", 3]
 ignore = ["street"]
 test_fraction = 0.2
-[network]
-kind = "mlp"
-hidden = [4]
-activation = "tanh"
-batch_norm = true
-[likelihood]
-kind = "gaussian"
-noise = { kind = "fixed", sd = 0.1 }
-[train]
-epochs = 1
-batch_size = 10
-optimiser = { kind = "adam", learning_rate = 0.1 }
-"#;
+"#,
+    )
+});
 
-const BOUNDED: &str = r#"
+static BOUNDED: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "d"
 method = "sngp"
-[data]
-set = "images"
-name = "cifar10"
-[network]
-kind = "resnet-cifar"
-depth = 20
-spectral_norm = 3.0
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 2
-batch_size = 10
-optimiser = { kind = "sgd", learning_rate = 0.1 }
-"#;
+network = { kind = "resnet-cifar", depth = 20, spectral_norm = 3.0 }
+train = { epochs = 2, batch_size = 10, optimiser = { kind = "sgd", learning_rate = 0.1 } }
+"#,
+    )
+});
 
-const PIXELS: &str = r#"
+static PIXELS: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::PIXELS,
+        r#"
 name = "e"
-method = "deterministic"
-[data]
-set = "segmentation"
-layout = "masks"
-path = "shapes"
-crop = [32, 32]
-limit = 3
-images = "images/{part}"
-masks = "masks/{part}"
-classes = ["a", "b"]
-void = [255]
-[network]
-kind = "fcn"
-depth = 50
-outputs = 3
-aux_outputs = 0
-[start]
-weights = "resnet50.pth"
-backbone = true
-[likelihood]
-kind = "pixels"
-class_weights = [1.0, 2.0]
-[train]
-epochs = 2
-batch_size = 10
-optimiser = { kind = "sgd", learning_rate = 0.1 }
-schedule = { kind = "poly" }
-[predict]
-window = [64, 64]
-"#;
+data = { limit = 3, images = "images/{part}", masks = "masks/{part}", classes = ["a", "b"], void = [255] }
+network = { kind = "fcn", depth = 50, outputs = 3, aux_outputs = 0 }
+start = { weights = "resnet50.pth", backbone = true }
+likelihood.class_weights = [1.0, 2.0]
+train.epochs = 2
+train.batch_size = 10
+train.optimiser = { kind = "sgd", learning_rate = 0.1 }
+train.schedule.kind = "poly"
+predict.window = [64, 64]
+"#,
+    )
+});
 
 /// Methods, flows and noises that the other configs do not have.
 const OTHERS: [&str; 14] = [
@@ -235,9 +180,10 @@ fn is_in_guide(path: &str, key: &str) -> bool {
 
 #[test]
 fn every_key_is_in_the_guide() {
-    let tables =
-        [REGRESSION, IMAGES, FOLDER, ARRAYS, TABLE, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
-    let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
+    let tables = [&REGRESSION, &IMAGES, &FOLDER, &ARRAYS, &TABLE, &BOUNDED, &PIXELS]
+        .map(|text| resolved(text, None))
+        .into_iter();
+    let tables = tables.chain(OTHERS.map(|change| resolved(&REGRESSION, Some(change))));
     let missing: std::collections::BTreeSet<_> = tables
         .flat_map(|table| keys(&table, ""))
         .filter(|(path, key)| !is_in_guide(path, key))
@@ -249,11 +195,12 @@ fn every_key_is_in_the_guide() {
 /// The other way round: a dotted key that the guide has is one that a config has.
 #[test]
 fn the_guide_has_no_key_too_many() {
-    let tables =
-        [REGRESSION, IMAGES, FOLDER, ARRAYS, TABLE, BOUNDED, PIXELS].map(|text| resolved(text, None)).into_iter();
-    let tables = tables.chain(OTHERS.map(|change| resolved(REGRESSION, Some(change))));
+    let tables = [&REGRESSION, &IMAGES, &FOLDER, &ARRAYS, &TABLE, &BOUNDED, &PIXELS]
+        .map(|text| resolved(text, None))
+        .into_iter();
+    let tables = tables.chain(OTHERS.map(|change| resolved(&REGRESSION, Some(change))));
     let graph = "network={kind=\"onnx\", path=\"a.onnx\", input=\"x\", output=\"y\"}";
-    let tables = tables.chain([resolved(IMAGES, Some(graph))]);
+    let tables = tables.chain([resolved(&IMAGES, Some(graph))]);
     let known: std::collections::BTreeSet<_> =
         tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();
     let sections = ["data.", "network.", "start.", "inducing.", "baseline.", "likelihood.", "train.", "predict."];

@@ -1,68 +1,48 @@
 //! A number that a config cannot mean is refused, with its key, before anything is trained.
 
+mod fixture;
+
+use std::sync::LazyLock;
+
 use fidgp_lab::config::parse;
 use fidgp_lab::model::{Model, Signature};
 use tch::Device;
 
-const TABLE: &str = r#"
-name = "a"
-method = "deterministic"
-[data]
-set = "synthetic-1d"
-train = 20
-validation = 5
-test = 5
-[network]
-kind = "mlp"
-hidden = [5]
-activation = "relu"
-batch_norm = true
-[likelihood]
-kind = "gaussian"
-noise = { kind = "fixed", sd = 0.1 }
-[train]
-epochs = 3
-batch_size = 10
-optimiser = { kind = "adam", learning_rate = 0.01 }
-"#;
+use fixture::changed;
 
-const IMAGES: &str = r#"
+static TABLE: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::CURVE,
+        r#"
 name = "a"
-method = "deterministic"
-[data]
-set = "images"
-name = "cifar10"
-validation_fraction = 0.1
-[network]
-kind = "resnet-cifar"
-depth = 8
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 3
-batch_size = 10
-optimiser = { kind = "sgd", learning_rate = 0.01 }
-"#;
+data = { train = 20, validation = 5, test = 5 }
+network = { hidden = [5], activation = "relu" }
+"#,
+    )
+});
 
-const PIXELS: &str = r#"
+static IMAGES: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "a"
-method = "deterministic"
-[data]
-set = "segmentation"
-layout = "segnet"
-path = "streets"
-crop = [32, 32]
-[network]
-kind = "fcn"
-depth = 18
-width = 4
-[likelihood]
-kind = "pixels"
-[train]
-epochs = 3
-batch_size = 10
-optimiser = { kind = "sgd", learning_rate = 0.01 }
-"#;
+data.validation_fraction = 0.1
+network = { kind = "resnet-cifar", depth = 8 }
+train = { epochs = 3, batch_size = 10, optimiser = { kind = "sgd", learning_rate = 0.01 } }
+"#,
+    )
+});
+
+static PIXELS: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::PIXELS,
+        r#"
+name = "a"
+data = { set = "segmentation", layout = "segnet", path = "streets", crop = [32, 32] }
+train = { epochs = 3, batch_size = 10, optimiser = { kind = "sgd", learning_rate = 0.01 } }
+"#,
+    )
+});
 
 /// What no number of a config may be.
 const NO_NUMBER: [&str; 3] = ["nan", "inf", "-inf"];
@@ -218,13 +198,13 @@ fn refused(config: &str, method: &[&str], rows: &[Row]) {
 
 #[test]
 fn numbers_of_a_training_are_checked() {
-    refused(TABLE, &[], OF_TABLES);
-    refused(IMAGES, &[], OF_IMAGES);
-    refused(PIXELS, &[], OF_PIXELS);
-    let folder = IMAGES.replace("set = \"images\"\nname = \"cifar10\"", "set = \"folder\"\npath = \"photos\"");
+    refused(&TABLE, &[], OF_TABLES);
+    refused(&IMAGES, &[], OF_IMAGES);
+    refused(&PIXELS, &[], OF_PIXELS);
+    let folder = changed(&IMAGES, "data = { set = 'folder', path = 'photos', validation_fraction = 0.1 }");
     refused(&folder, &[], OF_FOLDERS);
     refused(
-        &(IMAGES.to_owned() + "[start]\nweights = \"a.pt\"\n"),
+        &changed(&IMAGES, "start.weights = 'a.pt'"),
         &[],
         &[("statistics_images", "start.statistics_images=?", &["-1"])],
     );
@@ -232,12 +212,12 @@ fn numbers_of_a_training_are_checked() {
 
 #[test]
 fn numbers_of_inducing_weights_are_checked() {
-    refused(TABLE, &["method=fidgp", "inducing.inducing_rows=4", "inducing.inducing_cols=4"], OF_INDUCING);
+    refused(&TABLE, &["method=fidgp", "inducing.inducing_rows=4", "inducing.inducing_cols=4"], OF_INDUCING);
 }
 
 #[test]
 fn numbers_of_other_methods_are_checked() {
     for (method, rows) in OF_BASELINES {
-        refused(IMAGES, &[&format!("method={method}")], rows);
+        refused(&IMAGES, &[&format!("method={method}")], rows);
     }
 }

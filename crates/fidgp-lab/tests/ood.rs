@@ -8,7 +8,7 @@ use fidgp_lab::Result;
 use fidgp_lab::ood::controls::{halves, scored_again};
 use fidgp_lab::ood::sets::{PixelSet, duplicates, mixed, noise, pixel_moments};
 use fidgp_lab::ood::statistics::{Basis, signature, weights_sha256};
-use fidgp_lab::ood::{Columns, ModelObserver, Observe, OneU, Statistics};
+use fidgp_lab::ood::{Columns, ModelObserver, Observe, Statistics, WeightChoice};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::record::ood::Control;
 use fidgp_metrics::OodScores;
@@ -193,7 +193,7 @@ fn blocks_filled_up_show_what_the_images_alone_do() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/cifar100-resnet18-fidgp");
     let predictor = Trained::open(&folder, Device::Cpu).unwrap();
     let pixels = Key::new(5).uniform(&[5, 3, 32, 32], Kind::Float, Device::Cpu) * 255.0;
-    let observer = || ModelObserver::new(&predictor, OneU::Mean, 0, true).unwrap();
+    let observer = || ModelObserver::new(&predictor, WeightChoice::Mean, 0, true).unwrap();
     let (alone, blocks) = (observer().observe(&pixels).unwrap(), observer().in_blocks(3).observe(&pixels).unwrap());
     let same = |a: &Tensor, b: &Tensor| {
         assert_eq!(a.size(), b.size());

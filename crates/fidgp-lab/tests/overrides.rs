@@ -1,33 +1,31 @@
 //! Values changed on the command line: entries of lists, sizes that cannot be, configs of bayesianize.
 
-use fidgp_lab::config::{BaselineConfig, Override, RunConfig, parse};
+mod fixture;
 
-const CONFIG: &str = r#"
+use std::sync::LazyLock;
+
+use fidgp_lab::config::{Override, RunConfig, parse};
+
+use fixture::changed;
+
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "overrides"
 method = "fidgp"
-[data]
-set = "images"
-name = "cifar10"
-[network]
-kind = "resnet-cifar"
-depth = 20
-[inducing]
-inducing_rows = 16
-[[inducing.rules]]
-layers = ["fc"]
-inducing_rows = 4
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 1
-batch_size = 8
-optimiser = { kind = "adam", learning_rate = 0.001 }
-groups = [{ parameters = ["*.z_row"], rate = 0.5 }]
-"#;
+network = { kind = "resnet-cifar", depth = 20 }
+inducing = { inducing_rows = 16, rules = [{ layers = ["fc"], inducing_rows = 4 }] }
+train.batch_size = 8
+train.optimiser.learning_rate = 0.001
+train.groups = [{ parameters = ["*.z_row"], rate = 0.5 }]
+"#,
+    )
+});
 
 fn with(changes: &[&str]) -> Result<RunConfig, String> {
     let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
-    parse(CONFIG, &overrides).map_err(|error| error.to_string())
+    parse(&CONFIG, &overrides).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -135,10 +133,14 @@ fn inducing_sizes_that_cannot_be_are_refused_before_anything_is_built() {
 fn mean_field_takes_a_config_of_bayesianize() {
     let json = r#"inducing.bayesianize='{"inference": "ffg", "max_sd": 0.2, "key_layers": ["fc"]}'"#;
     let config = with(&["method=mean-field", "inducing={}", json]).unwrap();
-    let Some(BaselineConfig::MeanField { layers, max_sd, init_sd, prior_sd, .. }) = &config.baseline else {
-        panic!("{:?}", config.baseline)
-    };
-    assert_eq!((&layers[..], *max_sd, *init_sd, *prior_sd), (&["fc".to_owned()][..], 0.2, 1e-4, 1.0));
+    let expected = r#"kind = "mean-field"
+init_sd = 0.0001
+layers = ["fc"]
+max_sd = 0.2
+prior_sd = 1.0
+sqrt_width_scaling = false
+"#;
+    assert_eq!(toml::to_string(&config.baseline.unwrap()).unwrap(), expected);
     assert!(config.inducing.is_none());
     let error = with(&["inducing={}", json]).unwrap_err();
     assert!(error.contains("method = \"mean-field\""), "{error}");

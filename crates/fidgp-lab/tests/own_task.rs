@@ -86,9 +86,8 @@ impl Task for Sums {
 
 #[test]
 fn a_task_of_ones_own_is_trained_chosen_measured_and_recorded() {
-    let changes = ["train.epochs=40", "train.select=best", "method=deterministic", "network.batch_norm=false"];
-    let text = fixture::CURVE.replace("[inducing]\ninducing_rows = 4\ninducing_cols = 4\n", "");
-    let config = fixture::config(&text, &changes);
+    let changes = ["train.epochs=40", "train.select=best", "network.batch_norm=false", "predict.draws=3", "seed=4"];
+    let config = fixture::config(fixture::CURVE, &changes);
     let task = Sums { config, train: Pairs::new(200, 1), validation: Pairs::new(50, 2), test: Pairs::new(50, 3) };
     let (folder, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let run = folder.path().join("run");

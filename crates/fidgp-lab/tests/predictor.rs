@@ -1,107 +1,69 @@
 //! What predicts owns what it needs, says what an evaluation says, and forgets what it was asked before.
 
-use std::sync::{Arc, Mutex};
+mod fixture;
+
+use std::sync::{Arc, LazyLock, Mutex};
 
 use fidgp::Key;
 use fidgp::predict::{Effort, WeightDraws, classify, regress, segment};
 use fidgp_data::ChannelStatistics;
-use fidgp_lab::config::parse;
 use fidgp_lab::model::{Likelihood, Model, Signature};
-use fidgp_lab::ood::{ModelObserver, Observe, OneU};
+use fidgp_lab::ood::{ModelObserver, Observe, WeightChoice};
 use fidgp_lab::predict::{ClassPrediction, Inputs, PixelPrediction, Predictions, Predictor, Trained};
 use fidgp_lab::source::View;
 use tch::{Device, Kind, Tensor};
 
-const IMAGES: &str = r#"
+use fixture::changed;
+
+static IMAGES: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "pictures"
 method = "fidgp"
 seed = 3
-[data]
-set = "images"
-name = "cifar10"
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 4
+predict.draws = 3
 [inducing]
 layers = ["layer2.1.conv1", "layer4.1.conv2"]
 inducing_rows = 4
 inducing_cols = 4
 init_lamda = 0.2
 max_lamda = 1.0
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 1
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-[predict]
-draws = 3
-"#;
+"#,
+    )
+});
 
-const CURVE: &str = r#"
-name = "curve"
+static CURVE: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::CURVE,
+        r#"
 method = "fidgp"
 seed = 3
-[data]
-set = "synthetic-1d"
-validation = 5
-train = 20
-test = 20
-[network]
-kind = "mlp"
-hidden = [8, 8]
-activation = "tanh"
-batch_norm = false
-[inducing]
-inducing_rows = 4
-inducing_cols = 4
-[likelihood]
-kind = "gaussian"
-noise = { kind = "fixed", sd = 0.1 }
-[train]
-epochs = 1
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-[predict]
-draws = 5
-"#;
+data = { validation = 5, train = 20 }
+inducing = { inducing_rows = 4, inducing_cols = 4 }
+network = { hidden = [8, 8], batch_norm = false }
+train = { epochs = 1, batch_size = 20 }
+predict.draws = 5
+"#,
+    )
+});
 
-const PIXELS: &str = r#"
-name = "shapes"
+static PIXELS: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::PIXELS,
+        r#"
 method = "fidgp"
 seed = 3
-[data]
-set = "segmentation"
-layout = "masks"
-path = "shapes"
-classes = ["ground", "red", "blue"]
-crop = [32, 32]
-[network]
-kind = "fcn"
-depth = 18
-width = 4
-[inducing]
-layers = ["backbone.layer4.1.conv2"]
-inducing_rows = 4
-inducing_cols = 4
-[likelihood]
-kind = "pixels"
-[train]
-epochs = 1
-batch_size = 8
-optimiser = { kind = "adam", learning_rate = 0.01 }
-[predict]
-draws = 2
-window = [24, 32]
-"#;
+inducing = { layers = ["backbone.layer4.1.conv2"], inducing_rows = 4, inducing_cols = 4 }
+predict = { draws = 2, window = [24, 32] }
+"#,
+    )
+});
 
 /// An untrained network, as somebody would open it.
 fn trained(config: &str, changes: &[&str]) -> Trained {
     tch::set_num_threads(1);
-    let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
-    let config = parse(config, &changes).unwrap();
+    let config = fixture::config(config, changes);
     let statistics = ChannelStatistics { mean: vec![0.5; 3], sd: vec![0.25; 3] };
     let (signature, classes, view) = match config.data.name().as_str() {
         "cifar10" => {
@@ -136,11 +98,11 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
 #[test]
 fn pictures_are_classified_as_an_evaluation_does() {
     for changes in [&[][..], &["inducing.conditional=reparam", "inducing.noise=outputs"], &["method=mc-dropout"]] {
-        let model = trained(IMAGES, changes).model;
+        let model = trained(&IMAGES, changes).model;
         let pixels = pictures(70);
         let x = model.normalisation.as_ref().unwrap().apply(&pixels);
         let expected = classify(&model.draws(3, key()).unwrap(), &x.split(64, 0), None).unwrap();
-        let mut predictor = predictor(IMAGES, changes);
+        let mut predictor = predictor(&IMAGES, changes);
         let mut ask = |pixels: &Tensor, first| predictor.classify(pixels, first, Effort::default()).unwrap();
         let said = ask(&pixels, 0);
         let probabilities: Vec<f64> = said.iter().flat_map(|said| said.probabilities.clone()).collect();
@@ -155,7 +117,7 @@ fn pictures_are_classified_as_an_evaluation_does() {
 
 #[test]
 fn a_tolerance_is_met_and_its_draws_are_told() {
-    let mut predictor = predictor(IMAGES, &[]);
+    let mut predictor = predictor(&IMAGES, &[]);
     let mut ask = |draws, tolerance| predictor.classify(&pictures(4), 0, Effort { draws, tolerance }).unwrap();
     let exact = ask(Some(40), Some(1e-9));
     assert!(exact[0].draws == 40 && exact[0].error.unwrap() > 1e-9);
@@ -172,7 +134,7 @@ fn a_tolerance_is_met_and_its_draws_are_told() {
 /// A server's threads share one predictor.
 #[test]
 fn threads_share_a_predictor() {
-    let shared = Arc::new(Mutex::new(predictor(IMAGES, &[])));
+    let shared = Arc::new(Mutex::new(predictor(&IMAGES, &[])));
     let ask = |shared: &Mutex<Predictor>| shared.lock().unwrap().classify(&pictures(2), 0, Effort::default()).unwrap();
     let here = ask(&shared);
     let others: Vec<_> = (0..3)
@@ -188,14 +150,14 @@ fn threads_share_a_predictor() {
 
 #[test]
 fn rows_are_predicted_as_an_evaluation_does() {
-    let model = trained(CURVE, &[]).model;
+    let model = trained(&CURVE, &[]).model;
     let Likelihood::Gaussian(likelihood) = &model.likelihood else { panic!("a curve is a regression") };
     let rows: Vec<f64> = (0..30).map(|i| f64::from(i) / 10.0).collect();
     let x = Tensor::from_slice(&rows).to_kind(Kind::Float).view([-1, 1]);
-    let predict = trained(CURVE, &[]).config.predict;
+    let predict = trained(&CURVE, &[]).config.predict;
     let batches = x.split(predict.batch_size as i64, 0);
     let expected = regress(&model.draws(5, key()).unwrap(), likelihood, &batches).unwrap();
-    let mut predictor = predictor(CURVE, &[]);
+    let mut predictor = predictor(&CURVE, &[]);
     let Predictions::Numbers(said) = predictor.predict(&Inputs::Rows(rows), Effort::default()).unwrap() else {
         panic!("a curve is of numbers")
     };
@@ -212,11 +174,11 @@ fn rows_are_predicted_as_an_evaluation_does() {
 
 #[test]
 fn pixels_are_predicted_as_an_evaluation_does() {
-    let model = trained(PIXELS, &[]).model;
+    let model = trained(&PIXELS, &[]).model;
     let pixels = pictures(2).narrow(2, 0, 28).contiguous(); // of another height than the crop: two windows
     let x = model.normalisation.as_ref().unwrap().apply(&pixels);
     let expected = segment(&model.draws(2, key()).unwrap(), &x, 3, Some([24, 32])).unwrap();
-    let mut predictor = predictor(PIXELS, &[]);
+    let mut predictor = predictor(&PIXELS, &[]);
     for _ in 0..2 {
         let found = predictor.predict(&Inputs::Pixels(pixels.shallow_clone()), Effort::default()).unwrap();
         let Predictions::Pixels(found) = found else { panic!("a segmentation is of pixels") };
@@ -229,10 +191,10 @@ fn pixels_are_predicted_as_an_evaluation_does() {
 /// The features are those that the OoD scores see.
 #[test]
 fn features_are_those_at_the_posterior_mean() {
-    let mut predictor = predictor(IMAGES, &[]);
+    let mut predictor = predictor(&IMAGES, &[]);
     let features = predictor.features(&pictures(3)).unwrap();
     assert_eq!(predictor.features(&pictures(3)).unwrap(), features);
-    let observer = ModelObserver::new(predictor.trained(), OneU::Mean, 0, false).unwrap();
+    let observer = ModelObserver::new(predictor.trained(), WeightChoice::Mean, 0, false).unwrap();
     let seen = observer.observe(&pictures(3)).unwrap().features.unwrap();
     let gap = (seen - features.to_kind(Kind::Double)).abs().max().double_value(&[]);
     assert!(gap < 1e-5, "{gap}");
@@ -243,19 +205,19 @@ fn inputs_that_the_model_does_not_take_are_refused() {
     let said = |predictor: &mut Predictor, inputs: Inputs| {
         predictor.predict(&inputs, Effort::default()).map(|_| ()).unwrap_err().to_string()
     };
-    let mut classes = predictor(IMAGES, &[]);
+    let mut classes = predictor(&IMAGES, &[]);
     let error = said(&mut classes, Inputs::Pixels(Tensor::zeros([2, 3, 30, 32], (Kind::Float, Device::Cpu))));
     assert!(error.contains("[2, 3, 30, 32]") && error.contains("[N, 3, 32, 32]"), "{error}");
     assert!(said(&mut classes, Inputs::Rows(vec![1.0])).contains("takes pictures"));
     let none = classes.classify(&pictures(1), 0, Effort { draws: Some(0), tolerance: None });
     assert!(none.unwrap_err().to_string().contains("at least one draw"));
-    let mut curve = predictor(CURVE, &[]);
+    let mut curve = predictor(&CURVE, &[]);
     assert!(said(&mut curve, Inputs::Pixels(pictures(1))).contains("takes tables"));
     assert!(said(&mut curve, Inputs::Rows(Vec::new())).contains("no whole rows"));
     let nan = said(&mut curve, Inputs::Rows(vec![f64::NAN]));
     assert!(nan.contains("NaN") && nan.contains("rows"), "{nan}");
     assert!(curve.features(&pictures(1)).is_err());
-    let mut pixels = predictor(PIXELS, &[]);
+    let mut pixels = predictor(&PIXELS, &[]);
     let grey = Tensor::zeros([1, 1, 32, 32], (Kind::Float, Device::Cpu));
     assert!(said(&mut pixels, Inputs::Pixels(grey)).contains("colour pictures"));
 }

@@ -1,65 +1,40 @@
 //! What `fidgp ood` hears from the methods FiD-GP is compared with: their own draws, their own density, their own logits, and
 //! of every image the same whatever stands beside it.
 
+mod fixture;
+
+use std::sync::LazyLock;
+
 use fidgp::Key;
 use fidgp::layer::{Mode, Pass, Shown, Slot, Taps};
 use fidgp_data::ChannelStatistics;
-use fidgp_lab::config::parse;
 use fidgp_lab::model::{Model, Signature};
-use fidgp_lab::ood::{ModelObserver, Observe, Observed, OneU, Scorer, Statistics};
+use fidgp_lab::ood::{Given, ModelObserver, Observe, Observed, Scorer, Statistics, WeightChoice};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::source::View;
-use fidgp_zoo::baseline::ddu::LOG_DENSITY;
+use fidgp_zoo::methods::ddu::LOG_DENSITY;
 use tch::{Device, Kind, Tensor};
 
-const CONFIG: &str = r#"
-name = "rival"
-method = "deterministic"
-seed = 3
-[data]
-set = "images"
-name = "cifar10"
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 4
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 1
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-"#;
+use fixture::changed;
 
-const PIXELS: &str = r#"
-name = "shapes"
-method = "deterministic"
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
+name = "rival"
 seed = 3
-[data]
-set = "segmentation"
-layout = "masks"
-path = "shapes"
-classes = ["ground", "red", "blue"]
-crop = [32, 32]
-[network]
-kind = "fcn"
-depth = 18
-width = 4
-[likelihood]
-kind = "pixels"
-[train]
-epochs = 1
-batch_size = 8
-optimiser = { kind = "adam", learning_rate = 0.01 }
-"#;
+"#,
+    )
+});
+
+static PIXELS: LazyLock<String> = LazyLock::new(|| changed(fixture::PIXELS, "seed = 3"));
 
 const WIDTH: i64 = 32; // of the last layer's inputs
 
 /// An untrained network of a method, as somebody would open it.
 fn predictor(method: &str) -> Trained {
     tch::set_num_threads(1);
-    let config = parse(CONFIG, &[format!("method={method}").parse().unwrap()]).unwrap();
+    let config = fixture::config(&CONFIG, &[&format!("method={method}")]);
     let (image, statistics) = ([3, 32, 32], ChannelStatistics { mean: vec![0.5; 3], sd: vec![0.25; 3] });
     let signature = Signature::Classification { image, classes: 10, statistics };
     let view = Some(View::of(&config.data, image));
@@ -87,7 +62,7 @@ fn pixels() -> Tensor {
 }
 
 fn observer(predictor: &Trained) -> ModelObserver<'_> {
-    ModelObserver::new(predictor, OneU::Mean, 4, false).unwrap()
+    ModelObserver::new(predictor, WeightChoice::Mean, 4, false).unwrap()
 }
 
 fn observed(predictor: &Trained, pixels: &Tensor) -> Observed {
@@ -124,7 +99,7 @@ fn draws_of_every_random_method_are_scored_and_do_not_depend_on_the_batch() {
 #[test]
 fn draws_of_a_segmentation_are_those_of_whole_pictures() {
     for method in ["mc-dropout", "mean-field"] {
-        let config = parse(PIXELS, &[format!("method={method}").parse().unwrap()]).unwrap();
+        let config = fixture::config(&PIXELS, &[&format!("method={method}")]);
         let signature = Signature::expected(&config, None).unwrap();
         let model = Model::init(&config, &signature, Device::Cpu).unwrap();
         let predictor = Trained { config, model, classes: fidgp_data::unnamed(3), view: None, table: None };
@@ -167,6 +142,11 @@ fn sngp_is_scored_by_its_mean_field_logits() {
     assert!(gap(&seen, &logits(false)) > 1e-3);
 }
 
+/// The registered scores, fitted.
+fn fitted(kept: &Statistics, first: &Observed) -> Scorer {
+    Scorer::fit(&Given { kept, first, head: None, inducing: &[], key: Key::new(1) }, &[]).unwrap()
+}
+
 /// The score of a DDU network is the density that `fidgp predict` prints: of its own Gaussians, not of others fitted to
 /// fewer images.
 #[test]
@@ -177,7 +157,7 @@ fn ddu_is_scored_by_its_own_gaussians() {
     let labels = (0..12).map(|i| i % 2).collect();
     let kept =
         Statistics { labels, features: seen.features.as_ref().map(Tensor::shallow_clone), ..Statistics::default() };
-    let scorer = Scorer::fit(&kept, &seen, (None, &[]), Key::new(1)).unwrap();
+    let scorer = fitted(&kept, &seen);
     let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
     let x = predictor.model.normalisation.as_ref().unwrap().apply(&pixels);
     let _ = tch::no_grad(|| predictor.model.network.forward(&x, &mut pass)).unwrap();
@@ -194,12 +174,12 @@ fn a_class_without_images_costs_no_score() {
     let features = Key::new(2).normal(&[30, 4], Kind::Double, Device::Cpu);
     let logits = Key::new(3).normal(&[30, 10], Kind::Double, Device::Cpu);
     let seen = Observed { logits, features: Some(features.shallow_clone()), ..Observed::default() };
-    let fitted = |labels: [i64; 3]| {
+    let ddu = |labels: [i64; 3]| {
         let labels = (0..30).map(|i| labels[i % 3]).collect();
         let kept = Statistics { labels, features: Some(features.shallow_clone()), ..Statistics::default() };
-        let scorer = Scorer::fit(&kept, &seen, (None, &[]), Key::new(1)).unwrap();
+        let scorer = fitted(&kept, &seen);
         scorer.score(&seen).unwrap().remove("ddu")
     };
-    assert!(fitted([0, 1, 2]).is_some());
-    assert_eq!(fitted([0, 4, 9]), fitted([0, 1, 2]));
+    assert!(ddu([0, 1, 2]).is_some());
+    assert_eq!(ddu([0, 4, 9]), ddu([0, 1, 2]));
 }

@@ -1,41 +1,38 @@
 //! A training step follows from its inputs: what ran before it leaves memory behind and nothing else, and no number of it is
 //! looked at on the way: on a GPU that would wait, and could not be captured.
 
+mod fixture;
+
+use std::sync::LazyLock;
+
 use fidgp::Key;
 use fidgp::linalg::Check;
 use fidgp::objective::DatasetSize;
-use fidgp_lab::config::{RunConfig, parse};
+use fidgp_lab::config::RunConfig;
 use fidgp_lab::model::{Model, Signature};
+use fidgp_lab::train::group::Part;
 use fidgp_lab::train::{Optimiser, StepInput, Stepped, Stepper};
 use tch::{Device, Kind, Tensor};
 
-const CONFIG: &str = r#"
+use fixture::changed;
+
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::IMAGES,
+        r#"
 name = "a"
-method = "deterministic"
-[data]
-set = "images"
-name = "cifar10"
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 4
-[likelihood]
-kind = "categorical"
-smoothing = 0.05
-[train]
-epochs = 1
-batch_size = 4
-optimiser = { kind = "adam", learning_rate = 0.01 }
-"#;
+likelihood.smoothing = 0.05
+train.batch_size = 4
+"#,
+    )
+});
 
 const INDUCING: [&str; 3] = ["method=fidgp", "inducing.inducing_rows=8", "inducing.inducing_cols=8"];
 const ON_OUTPUTS: [&str; 3] = ["inducing.init_lamda=0.02", "inducing.conditional=reparam", "inducing.noise=outputs"];
 
 fn model(changes: &[&str]) -> (RunConfig, Model, Optimiser) {
     tch::set_num_threads(1); // small work: a second thread would mostly wait
-    let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
-    let config = parse(CONFIG, &changes).unwrap();
+    let config = fixture::config(&CONFIG, changes);
     let model = Model::init(&config, &Signature::expected(&config, None).unwrap(), Device::Cpu).unwrap();
     let optimiser = Optimiser::new(&model.store, config.train.optimiser).unwrap();
     (config, model, optimiser)
@@ -49,7 +46,7 @@ fn stepper<'a>(config: &RunConfig, model: &'a Model) -> Stepper<'a> {
 fn step(stepper: &mut Stepper, optimiser: &Optimiser, seed: u64, images: i64) -> Stepped {
     let x = Key::new(seed).normal(&[images, 3, 16, 16], Kind::Float, Device::Cpu);
     let y = Tensor::arange(images, (Kind::Int64, Device::Cpu));
-    let input = StepInput { x, y, key: Key::new(seed), beta: 1.0, frozen_norm: false };
+    let input = StepInput { x, y, key: Key::new(seed), beta: 1.0, frozen_norm: false, part: Part::default() };
     stepper.step(&input, optimiser).unwrap()
 }
 
@@ -79,7 +76,7 @@ fn a_sharpness_aware_step_takes_the_gradient_where_the_loss_is_highest_nearby() 
         let mut stepper = stepper(&config, &model).with_sharpness(sharpness);
         let x = Key::new(5).normal(&[4, 3, 16, 16], Kind::Float, Device::Cpu);
         let y = Tensor::arange(4, (Kind::Int64, Device::Cpu));
-        let input = StepInput { x, y, key: Key::new(6), beta: 0.0, frozen_norm: false };
+        let input = StepInput { x, y, key: Key::new(6), beta: 0.0, frozen_norm: false, part: Part::default() };
         stepper.step(&input, &optimiser).unwrap().gradient
     };
     let trained = || model.store.trainable_variables();

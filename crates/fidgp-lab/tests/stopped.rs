@@ -1,44 +1,31 @@
 //! A run that is stopped before a validation, or before its evaluation, goes on as if it had not been.
 
+mod fixture;
+
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp_lab::LabError;
-use fidgp_lab::config::parse;
 use fidgp_lab::experiment::run;
 use fidgp_lab::record::Results;
 use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::Watch;
-use tch::Device;
 
-const CONFIG: &str = r#"
-name = "curve"
+use fixture::changed;
+
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        fixture::CURVE,
+        r#"
 method = "fidgp"
 seed = 4
-[data]
-set = "synthetic-1d"
-train = 30
-validation = 20
-test = 20
-[network]
-kind = "mlp"
-hidden = [8]
-activation = "tanh"
-batch_norm = true
-[inducing]
-inducing_rows = 4
-inducing_cols = 4
-[likelihood]
-kind = "gaussian"
-noise = { kind = "fixed", sd = 0.1 }
-[train]
-epochs = 3
-batch_size = 10
-optimiser = { kind = "adam", learning_rate = 0.01 }
-select = "best"
-[predict]
-draws = 3
-"#;
+inducing = { inducing_rows = 4, inducing_cols = 4 }
+train.select = "best"
+predict.draws = 3
+"#,
+    )
+});
 
 /// Asks to stop at the last step of an epoch, counted from 0.
 struct StopAt<'a>(Option<u64>, &'a AtomicBool);
@@ -52,23 +39,9 @@ impl Watch for StopAt<'_> {
 }
 
 fn train(folder: &Path, changes: &[&str], resume: bool, stop_at: Option<u64>) -> Result<Option<Results>, LabError> {
-    tch::set_num_threads(1);
-    let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
-    let config = parse(CONFIG, &changes).unwrap();
     let stop = AtomicBool::new(false);
-    let context = RunContext {
-        device: Device::Cpu,
-        data_root: "data".into(),
-        run: folder.to_owned(),
-        resume,
-        force: false,
-        member: None,
-        splits: None,
-        parallel: 1,
-        stop: &stop,
-        command: None,
-        resume_command: "go on".to_owned(),
-    };
+    let (config, context) = (fixture::config(&CONFIG, changes), fixture::context(folder, &stop));
+    let context = RunContext { resume, ..context };
     run(&config, &context, &mut StopAt(stop_at, &stop))
 }
 

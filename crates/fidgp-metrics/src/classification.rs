@@ -88,11 +88,6 @@ impl<'a> Predictions<'a> {
         self.mean(|p, label| p.iter().enumerate().map(|(c, &pc)| (pc - f64::from(u8::from(c == label))).powi(2)).sum())
     }
 
-    /// Mean entropy of the rows, in nats.
-    pub fn mean_entropy(&self) -> f64 {
-        self.mean(|p, _| entropy(p))
-    }
-
     fn mean(&self, loss: impl Fn(&[f64], usize) -> f64) -> f64 {
         self.rows().map(|(p, label)| loss(p, label)).sum::<f64>() / self.len() as f64
     }

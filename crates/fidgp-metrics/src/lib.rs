@@ -27,6 +27,8 @@ pub mod binomial;
 pub mod bootstrap;
 /// ECE, adaptive ECE and the table behind a reliability diagram.
 pub mod calibration;
+/// Whether Markov chains have converged: R̂ and the effective number of draws.
+pub mod chains;
 /// Accuracy, NLL, Brier score, entropy of class probabilities.
 pub mod classification;
 /// Prediction sets and intervals with a guarantee.

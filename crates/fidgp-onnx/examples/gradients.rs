@@ -1,15 +1,23 @@
 //! Gradients of a graph's parameters, for comparison with those of the framework it comes from (`scripts/onnx-models`).
 //!
 //! `gradients MODEL.onnx INPUTS.safetensors DIRECTION.safetensors OUT.safetensors`: of `Σ direction · output` by every
-//! parameter, under the file's own names, and the output itself as `output`.
+//! parameter, under the file's own names, and the output itself as `output`. Says how many layers can be Bayesian.
 
 use std::error::Error;
 
 use fidgp::Key;
-use fidgp::layer::{Mode, Network, Pass, init};
-use fidgp_onnx::{Graph, Import, Wanted};
+use fidgp::layer::{Layer, Layers, Mode, Network, Operation, Pass, init};
+use fidgp_onnx::{Graph, GraphNetwork, Import, Wanted};
 use tch::nn::VarStore;
 use tch::{Device, Tensor};
+
+/// How many layers can hold an inducing weight, and their share of the parameters.
+fn bayesian(network: &GraphNetwork) -> (usize, f64) {
+    let operations: Vec<_> = network.layers().into_iter().map(Layer::operation).collect();
+    let all: i64 = operations.iter().map(Operation::parameters).sum();
+    let matrices: Vec<i64> = operations.iter().filter(|one| one.kind().is_some()).map(Operation::parameters).collect();
+    (matrices.len(), matrices.iter().sum::<i64>() as f64 / all.max(1) as f64)
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,5 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Tensor::write_safetensors(&found, out)?;
+    let (layers, share) = bayesian(&import.network);
+    println!("layers {layers}\nshare {share}");
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::finish::{self, Outputs};
 use crate::import::{Import, Origin};
 use crate::inline;
 use crate::proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto};
+use crate::tangent::{self, Linearised};
 use crate::writer::{Writer, message};
 
 /// What is exported.
@@ -27,8 +28,12 @@ pub struct Exported<'a> {
     pub normalisation: Option<[Vec<f64>; 2]>,
     /// What comes out.
     pub outputs: Outputs,
-    /// Free text by name.
+    /// Free text by name, beside that of the source.
     pub metadata: BTreeMap<String, String>,
+    /// Whether matrices are stored in f16; they are cast to f32 before they are used.
+    pub half: bool,
+    /// The law around the one draw that is given, for numbers; the draws themselves are the law without it.
+    pub linearised: Option<Linearised>,
 }
 
 impl Exported<'_> {
@@ -47,7 +52,16 @@ impl Exported<'_> {
         let mut writer = Writer { graph: GraphProto { name: "fidgp".to_owned(), ..GraphProto::default() } };
         let x = self.input(&mut writer, &graph)?;
         let outputs = self.copies(&mut writer, &graph, &x)?;
-        finish::write(&mut writer, &outputs, &self.outputs);
+        let closed = match &self.linearised {
+            Some(law) => Some((tangent::variance(&mut writer, self.import, law, (&x, &outputs[0]))?, law.curvature)),
+            None => None,
+        };
+        finish::write(&mut writer, &outputs, &self.outputs, closed.as_ref());
+        if self.half {
+            writer.halve()?;
+        }
+        let mut metadata = self.import.metadata.clone();
+        metadata.extend(self.metadata.clone());
         let entry =
             |(key, value): (&String, &String)| StringStringEntryProto { key: key.clone(), value: value.clone() };
         let written = ModelProto {
@@ -55,7 +69,7 @@ impl Exported<'_> {
             producer_name: "fidgp".to_owned(),
             producer_version: env!("CARGO_PKG_VERSION").to_owned(),
             graph: Some(writer.graph),
-            metadata_props: self.metadata.iter().map(entry).collect(),
+            metadata_props: metadata.iter().map(entry).collect(),
             ..model
         };
         Ok(written.encode_to_vec())
@@ -176,9 +190,8 @@ impl Exported<'_> {
             let why = format!("`{}` is not in f32; export the source in f32", origin.initialiser);
             return Err(Error::graph(why));
         }
-        let value = if origin.turned { value.f_transpose(0, 1)? } else { value.shallow_clone() };
-        let same = value.numel() as i64 == like.dims.iter().product::<i64>();
-        let value = if same { value.f_reshape(&like.dims)? } else { value };
+        let value = value.f_reshape(&origin.shape)?;
+        let value = if origin.turned { value.f_transpose(0, 1)? } else { value };
         message(&like.name, &value)
     }
 }

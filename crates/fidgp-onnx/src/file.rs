@@ -21,7 +21,7 @@ pub(crate) fn read(file: &Path) -> Result<ModelProto> {
     decode(Bytes::from(bytes)).map_err(|problem| Error::file(file, problem))
 }
 
-fn decode(bytes: Bytes) -> Result<ModelProto, String> {
+pub(crate) fn decode(bytes: Bytes) -> Result<ModelProto, String> {
     let broken = |error| format!("is no ONNX model, or is cut short ({error}); export it again");
     let model = ModelProto::decode(bytes).map_err(broken)?;
     if model.graph.is_none() {

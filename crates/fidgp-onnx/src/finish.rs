@@ -24,11 +24,14 @@ pub enum Outputs {
 /// The smallest normal number: below it `p log p` is nothing.
 const FLOOR: f64 = f32::MIN_POSITIVE as f64;
 
+/// A variance that was computed in closed form, and what the noise's is divided by.
+pub(crate) type Closed = (String, f64);
+
 /// Puts the outputs of all draws together.
-pub(crate) fn write(writer: &mut Writer, draws: &[String], outputs: &Outputs) {
+pub(crate) fn write(writer: &mut Writer, draws: &[String], outputs: &Outputs, closed: Option<&Closed>) {
     match outputs {
         Outputs::Classes { classes, temperature } => of_classes(writer, draws, *classes, *temperature),
-        Outputs::Numbers { target, noise } => of_numbers(writer, draws, *target, *noise),
+        Outputs::Numbers { target, noise } => of_numbers(writer, draws, (*target, *noise), closed),
     }
 }
 
@@ -77,7 +80,12 @@ fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: 
     }
 }
 
-fn of_numbers(writer: &mut Writer, draws: &[String], [target_mean, target_sd]: [f64; 2], noise: Option<f64>) {
+fn of_numbers(
+    writer: &mut Writer,
+    draws: &[String],
+    ([target_mean, target_sd], noise): ([f64; 2], Option<f64>),
+    closed: Option<&Closed>,
+) {
     writer.number("fidgp/target_mean", target_mean);
     writer.number("fidgp/target_sd", target_sd);
     writer.number("fidgp/least", 1e-3);
@@ -101,12 +109,10 @@ fn of_numbers(writer: &mut Writer, draws: &[String], [target_mean, target_sd]: [
         }
     }
     let average = mean(writer, &means, "fidgp/average");
-    let mut squares = Vec::new();
-    for (k, one) in means.iter().enumerate() {
-        let off = writer.node("Sub", &[one, &average], &format!("fidgp/draw{k}/off"));
-        squares.push(writer.node("Mul", &[&off, &off], &format!("fidgp/draw{k}/square")));
-    }
-    let variance = mean(writer, &squares, "fidgp/variance");
+    let variance = match closed {
+        Some((variance, _)) => writer.node("Relu", &[variance], "fidgp/variance"), // rounding may leave it below
+        None => spread(writer, &means, &average),
+    };
     let noise = match noise {
         Some(noise) => {
             let constant = writer.number("fidgp/constant_noise", noise);
@@ -114,6 +120,13 @@ fn of_numbers(writer: &mut Writer, draws: &[String], [target_mean, target_sd]: [
             writer.node("Add", &[&zero, &constant], "fidgp/noise")
         }
         None => mean(writer, &noises, "fidgp/noise"),
+    };
+    let noise = match closed {
+        Some((_, curvature)) => {
+            let divisor = writer.number("fidgp/curvature", *curvature);
+            writer.node("Div", &[&noise, &divisor], "fidgp/settled_noise")
+        }
+        None => noise,
     };
     let scaled = writer.node("Mul", &[&average, "fidgp/target_sd"], "fidgp/scaled");
     writer.node("Add", &[&scaled, "fidgp/target_mean"], "mean");
@@ -125,4 +138,14 @@ fn of_numbers(writer: &mut Writer, draws: &[String], [target_mean, target_sd]: [
     for name in ["mean", "sd", "epistemic", "aleatoric"] {
         writer.output(name, None);
     }
+}
+
+/// The variance of draws around their mean.
+fn spread(writer: &mut Writer, means: &[String], average: &str) -> String {
+    let mut squares = Vec::new();
+    for (k, one) in means.iter().enumerate() {
+        let off = writer.node("Sub", &[one, average], &format!("fidgp/draw{k}/off"));
+        squares.push(writer.node("Mul", &[&off, &off], &format!("fidgp/draw{k}/square")));
+    }
+    mean(writer, &squares, "fidgp/variance")
 }

@@ -83,6 +83,15 @@ impl Graph {
         })
     }
 
+    /// Reads a file that is in memory; its tensors lie in it.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self> {
+        let model = file::decode(bytes.to_vec().into()).map_err(Error::graph)?;
+        Self::of(model, &mut External::none())
+    }
+
     fn of(mut model: ModelProto, external: &mut External) -> Result<Self> {
         let mut proto = model.graph.take().unwrap_or_default();
         let opset = inline::opsets(&model.opset_import).get("").copied().unwrap_or(0);

@@ -29,7 +29,7 @@ pub struct Import {
     pub network: GraphNetwork,
     /// The file's numbers by the names of the network's variables. Those of a head that was replaced are not among them.
     pub tensors: Vec<Named>,
-    /// Where they come from in the file.
+    /// Where the variables come from in the file, those of a replaced head too.
     pub origins: Vec<Origin>,
     /// What a user should know.
     pub notes: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Origin {
     pub variable: String,
     /// The file's.
     pub initialiser: String,
-    /// The shape that the framework it comes from knows: `[d_out, d_in]` for a linear layer.
+    /// The shape that the framework it comes from knows, `[d_out, d_in]` for a linear layer; with the outputs that are wanted.
     pub shape: Vec<i64>,
     /// Whether the file holds it turned, `[d_in, d_out]`.
     pub turned: bool,
@@ -144,6 +144,9 @@ impl Parts {
             return Ok(None);
         }
         head.tensors.iter_mut().for_each(|tensor| *tensor = None);
+        for shape in &mut head.shapes {
+            shape.iter_mut().find(|size| **size == had).into_iter().for_each(|size| *size = wanted);
+        }
         Ok(Some(format!("the head `{}` has {wanted} outputs here, {had} in the file: it starts afresh", head.name)))
     }
 
@@ -152,16 +155,18 @@ impl Parts {
         const OF_NORM: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
         let (mut tensors, mut origins) = (Vec::new(), Vec::new());
         for layer in &self.layers {
-            for ((tensor, origin), part) in layer.tensors.iter().zip(&layer.origins).zip(OF_NORM) {
-                let (Some(tensor), Some(initialiser)) = (tensor, origin) else { continue };
+            for (index, part) in OF_NORM.into_iter().enumerate().take(layer.origins.len()) {
+                let Some(initialiser) = &layer.origins[index] else { continue };
                 let variable = format!("{}.{part}", layer.name);
                 origins.push(Origin {
                     variable: variable.clone(),
                     initialiser: initialiser.clone(),
-                    shape: tensor.size(),
+                    shape: layer.shapes[index].clone(),
                     turned: layer.turned && part == "weight",
                 });
-                tensors.push((variable, layer.shaped(part, tensor)?.f_to_kind(float)?));
+                if let Some(tensor) = &layer.tensors[index] {
+                    tensors.push((variable, layer.shaped(part, tensor)?.f_to_kind(float)?));
+                }
             }
         }
         for (id, name) in &self.values {

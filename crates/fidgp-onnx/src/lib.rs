@@ -20,6 +20,7 @@ mod plain;
 mod program;
 mod proto;
 mod roles;
+mod tangent;
 mod writer;
 
 pub use element::Element;
@@ -31,3 +32,4 @@ pub use import::{Import, Origin, Wanted};
 pub use inspect::{Inspection, operators};
 pub use network::GraphNetwork;
 pub use plain::Plain;
+pub use tangent::{Linearised, LinearisedLayer, OwnNoise};

@@ -32,6 +32,8 @@ pub(crate) struct Found {
     pub tensors: Vec<Option<Tensor>>,
     /// The names of their initialisers.
     pub origins: Vec<Option<String>>,
+    /// Their shapes in the framework they come from.
+    pub shapes: Vec<Vec<i64>>,
     /// Whether the file holds the weight turned, `[d_in, d_out]`.
     pub turned: bool,
 }
@@ -155,10 +157,14 @@ impl Finder {
         Some((root, name.unwrap_or_else(|| node.place.node.trim_matches('/').replace('/', ".")), turned))
     }
 
-    /// The initialiser of a bias of so many numbers; `None` inside where there is none, outside where it is no constant.
+    /// The initialiser of a bias of so many numbers; `None` inside where there is none or a made-up zero, outside where it is
+    /// no constant.
     #[expect(clippy::option_option, reason = "a layer without a bias is not a bias that cannot be used")]
     fn bias(&self, graph: &Graph, node: &Node, place: usize, length: i64) -> Option<Option<Id>> {
         let Some(id) = node.inputs.get(place).copied().flatten() else { return Some(None) };
+        if self.roles.is_zero(id) {
+            return Some(None);
+        }
         let (root, _) = self.roles.root(id)?;
         (graph.constants[&root].numel() as i64 == length).then_some(Some(root))
     }
@@ -270,6 +276,7 @@ fn linear(graph: &Graph, name: String, root: Id, outputs_first: bool, bias: Opti
     let weight = matrix(&graph.constants[&root], outputs_first)?;
     let shape = Shape::Linear { inputs: weight.size()[1], outputs: weight.size()[0], bias: bias.is_some() };
     let mut layer = found(graph, name, shape, [Some(root), bias]);
+    layer.shapes[0] = weight.size();
     layer.tensors[0] = Some(weight);
     layer.turned = !outputs_first;
     Some((layer, (root, bias)))
@@ -283,6 +290,7 @@ fn found<const N: usize>(graph: &Graph, name: String, shape: Shape, ids: [Option
         shape,
         tensors: ids.iter().map(tensor).collect(),
         origins: ids.iter().map(origin).collect(),
+        shapes: ids.iter().map(|id| id.map(|id| graph.constants[&id].size()).unwrap_or_default()).collect(),
         turned: false,
     }
 }

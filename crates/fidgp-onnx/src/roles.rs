@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tch::Tensor;
+
 use crate::graph::{Graph, Id, Node};
 use crate::names;
 
@@ -42,6 +44,8 @@ pub(crate) struct Roles {
     learnt: BTreeSet<Id>,
     /// Matrices that are initialisers, and whether they were turned.
     roots: BTreeMap<Id, (Id, bool)>,
+    /// Zeros that no module has: exporters make them up for biases that are not there.
+    zeros: BTreeSet<Id>,
 }
 
 impl Roles {
@@ -52,6 +56,7 @@ impl Roles {
             fixed: graph.constants.keys().copied().collect(),
             learnt: BTreeSet::new(),
             roots: floats.map(|id| (*id, (*id, false))).collect(),
+            zeros: zeros(graph),
         };
         for (number, node) in graph.nodes.iter().enumerate() {
             for (place, id) in node.inputs.iter().enumerate() {
@@ -63,6 +68,9 @@ impl Roles {
                 roles.fixed.extend(node.outputs.iter().flatten());
             }
             roles.find_root(graph, node);
+            if roles.stays_zero(node) {
+                roles.zeros.extend(node.outputs.iter().flatten());
+            }
         }
         graph.nodes.iter().rev().for_each(|node| roles.find_learnt(node));
         roles
@@ -79,6 +87,17 @@ impl Roles {
             }
             _ => {}
         }
+    }
+
+    /// Whether a node makes zeros, or only moves them or changes their type.
+    fn stays_zero(&self, node: &Node) -> bool {
+        if makes_zero(node) {
+            return true;
+        }
+        let moves = MOVED.contains(&node.operator.as_str()) || ["Cast", "Identity"].contains(&node.operator.as_str());
+        let padded = node.operator == "Pad" && node.inputs.len() > 2;
+        let from = node.inputs.first().copied().flatten();
+        moves && !padded && node.domain.is_empty() && from.is_some_and(|id| self.zeros.contains(&id))
     }
 
     fn find_learnt(&mut self, node: &Node) {
@@ -115,6 +134,11 @@ impl Roles {
         self.roots.get(&id).copied()
     }
 
+    /// Whether a value is zero and nobody's parameter.
+    pub(crate) fn is_zero(&self, id: Id) -> bool {
+        self.zeros.contains(&id)
+    }
+
     /// Whether an initialiser is a parameter: a float that stands, maybe after computations of its own, where networks learn.
     pub(crate) fn is_parameter(&self, graph: &Graph, id: Id) -> bool {
         let (name, tensor) = (&graph.names[id], &graph.constants[&id]);
@@ -122,6 +146,23 @@ impl Roles {
         let named = !names::is_made(name) && (tensor.numel() > 1 || name.contains('.'));
         named && tensor.is_floating_point() && !last.contains("mask") && self.learnt.contains(&id)
     }
+}
+
+fn makes_zero(node: &Node) -> bool {
+    match node.operator.as_str() {
+        "Constant" => node.attributes.float("value_float", 1.0).is_ok_and(|value| value == 0.0),
+        "ConstantOfShape" => !node.attributes.has("value"),
+        _ => false,
+    }
+}
+
+/// Constants that are zero and no parameters: what Constant nodes hold, and initialisers with an exporter's name.
+fn zeros(graph: &Graph) -> BTreeSet<Id> {
+    let made = |id: &Id| !graph.initialisers.contains(id) || names::is_made(&graph.names[*id]);
+    let zero = |tensor: &Tensor| {
+        tensor.is_floating_point() && tensor.numel() > 0 && tensor.f_any().is_ok_and(|any| any.int64_value(&[]) == 0)
+    };
+    graph.constants.iter().filter(|(id, tensor)| made(id) && zero(tensor)).map(|(id, _)| *id).collect()
 }
 
 /// The inputs whose numbers a node's results have.

@@ -21,6 +21,23 @@ pub(crate) fn message(name: &str, tensor: &Tensor) -> Result<TensorProto> {
     Ok(TensorProto { name, dims, data_type: 1, raw_data: bytes.into(), ..TensorProto::default() })
 }
 
+/// A matrix's numbers in f16; none where one of them is too large for it, or where it is no matrix of the
+/// source in f32.
+fn halved(tensor: &TensorProto) -> Result<Option<TensorProto>> {
+    if tensor.data_type != 1 || tensor.dims.len() < 2 || tensor.name.starts_with("fidgp/") {
+        return Ok(None);
+    }
+    let Ok(held) = crate::constant::tensor(tensor, &mut crate::file::External::none()) else { return Ok(None) };
+    let half = held.f_to_kind(Kind::Half)?;
+    if half.f_isfinite()?.f_all()?.int64_value(&[]) == 0 {
+        return Ok(None);
+    }
+    let bits = Vec::<i16>::try_from(half.f_view_dtype(Kind::Int16)?.f_reshape([-1])?)?;
+    let raw_data = bits.into_iter().flat_map(i16::to_le_bytes).collect::<Vec<u8>>().into();
+    let name = format!("{}/f16", tensor.name);
+    Ok(Some(TensorProto { name, dims: tensor.dims.clone(), data_type: 10, raw_data, ..TensorProto::default() }))
+}
+
 /// A graph that is being written.
 pub(crate) struct Writer {
     pub graph: GraphProto,
@@ -31,6 +48,21 @@ impl Writer {
     pub(crate) fn constant(&mut self, name: &str, tensor: &Tensor) -> Result<String> {
         self.graph.initializer.push(message(name, tensor)?);
         Ok(name.to_owned())
+    }
+
+    /// Stores matrices in f16, and casts them before they are used.
+    pub(crate) fn halve(&mut self) -> Result<()> {
+        let mut casts = Vec::new();
+        for tensor in &mut self.graph.initializer {
+            let Some(half) = halved(tensor)? else { continue };
+            casts.push((half.name.clone(), std::mem::replace(tensor, half).name));
+        }
+        let made = std::mem::take(&mut self.graph.node);
+        for (half, name) in casts {
+            self.node_with("Cast", &[&half], &name, &[("to", 1)]);
+        }
+        self.graph.node.extend(made);
+        Ok(())
     }
 
     /// Adds a constant number; its name.

@@ -124,6 +124,18 @@ fn layers_are_named_after_their_weights_and_have_slots() {
     }
 }
 
+/// PyTorch's newer exporter writes a zero bias for a convolution without one, computed from the weight's shape.
+#[test]
+fn a_bias_that_an_exporter_made_up_is_none() {
+    for exporter in ["dynamo", "script"] {
+        let (import, store) = filled(&format!("pictures.{exporter}"));
+        let layers: Vec<_> = import.network.layers().iter().map(|layer| layer.name().to_owned()).collect();
+        assert_eq!(layers, ["conv1", "bn1", "conv2", "bn2", "fc"], "{exporter}");
+        assert!(!store.variables().contains_key("conv1.bias"), "{exporter}");
+        assert_eq!(import.network.slots().len(), 3, "{exporter}");
+    }
+}
+
 #[test]
 fn batch_norm_is_a_real_one() {
     let (import, store) = filled("mlp_batch_norm.dynamo");
@@ -145,6 +157,9 @@ fn a_head_for_other_classes_starts_afresh() {
         import.notes
     );
     assert!(import.tensors.iter().all(|(name, _)| !name.starts_with("head.")));
+    let origin = |name: &str| import.origins.iter().find(|one| one.variable == name).unwrap();
+    assert_eq!(origin("head.weight").shape, [7, 2, 1, 1]);
+    assert_eq!(origin("head.bias").shape, [7]);
     let layers = trace(&import.network, &[3, 16, 16]).unwrap();
     assert!(layers.iter().any(|layer| layer.name == "head" && layer.is_head));
     let store = VarStore::new(Device::Cpu);

@@ -60,11 +60,23 @@ fn the_page_of_a_made_up_run() {
     insta::assert_snapshot!("page", without_drawings(body));
 }
 
-/// The figures have a snapshot of their own.
+/// A stranger's name is text wherever it stands: in content, in attributes, and where it holds what no text has.
+#[test]
+fn a_name_is_never_markup() {
+    let name = "x\"><img src=y onerror=z>\u{1b}[31m";
+    let results = Results { data: name.to_owned(), command: Some(name.to_owned()), ..made_up::bare(name, name) };
+    let html = html_of(&[Run { results, epochs: Vec::new(), maps: Vec::new() }]);
+    assert!(!html.contains("<img") && !html.contains('\u{1b}'), "{html}");
+    assert!(html.contains("x&quot;&gt;&lt;img src=y onerror=z&gt;\u{fffd}[31m"));
+}
+
+/// The page with a line for each element; the figures have a snapshot of their own.
 fn without_drawings(html: &str) -> String {
     let mut pieces = html.split("<svg");
     let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |text, piece| text + "[drawing]" + piece.split_once("</svg>").map_or("", |(_, rest)| rest))
+    let text =
+        pieces.fold(first, |text, piece| text + "[drawing]" + piece.split_once("</svg>").map_or("", |(_, rest)| rest));
+    text.replace("><", ">\n<")
 }
 
 #[test]

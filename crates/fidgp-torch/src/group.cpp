@@ -6,6 +6,7 @@
 
 #define USE_C10D_GLOO
 
+#include <c10/util/Logging.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -143,6 +144,9 @@ extern "C" {
 int fidgp_place_new(void **place, const char *host, uint16_t port, bool serves, const char *prefix, int64_t timeout,
                     char *message, std::size_t size) {
   return guarded(message, size, [&] {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
+      FLAGS_caffe2_log_level = 3; // c10d logs what it throws as well, with a trace of C++
+    }
     c10d::TCPStoreOptions options;
     options.port = port;
     options.isServer = serves;

@@ -80,6 +80,7 @@ pub struct Group {
     /// `host, process 123` of every rank.
     names: Vec<String>,
     timeout: Duration,
+    device: Device,
     /// libtorch's object. Its few bytes are never freed: a gradient may still refer to them.
     raw: *mut c_void,
 }
@@ -107,7 +108,7 @@ impl Group {
         let names = meet(&place, launched, timeout)?;
         let raw = opened(&place, launched, device, timeout)
             .map_err(|why| GroupError(format!("rank {rank} of {size} cannot connect to the others: {why}")))?;
-        Ok(Self { launched: launched.clone(), place: Arc::new(place), names, timeout, raw })
+        Ok(Self { launched: launched.clone(), place: Arc::new(place), names, timeout, device, raw })
     }
 
     /// The number of this process.
@@ -118,6 +119,11 @@ impl Group {
     /// How many processes there are.
     pub fn size(&self) -> usize {
         self.launched.size
+    }
+
+    /// Where tensors must lie that are passed on.
+    pub fn device(&self) -> Device {
+        self.device
     }
 
     /// What the launcher said.
@@ -218,35 +224,40 @@ impl Group {
 
     /// Leaves the group because of an error of this process's own, which the others are told.
     pub fn fail(&self, why: &str) {
-        let _ = self.place.look(ENDED).map(|ended| match ended {
-            None => self.place.set(ENDED, &format!("{} ended: {why}", self.name(self.rank()))),
-            Some(_) => Ok(()),
-        });
-        let _ = self.place.set(&left(self.rank()), "");
-        self.close();
-        self.linger();
+        self.part(Some(format!("{} ended: {why}", self.name(self.rank()))));
     }
 
-    /// Leaves the group when the work is done.
+    /// Leaves the group when the work is done, or when another process is missing.
     pub fn leave(&self) {
-        let _ = self.place.set(&left(self.rank()), "");
+        self.part(None);
+    }
+
+    /// Says goodbye. Whoever keeps the store stays until the others have read what they need, but not for long.
+    fn part(&self, why: Option<String>) {
+        let (rank, size, serves) = (self.rank(), self.size(), self.launched.serves);
+        let place = Arc::clone(&self.place);
+        // before the connections are closed: then the others look for it
+        within(GRACE, move || match (why, place.look(ENDED)) {
+            (Some(why), Ok(None)) => place.set(ENDED, &why),
+            _ => Ok(()),
+        });
         self.close();
-        self.linger();
+        let place = Arc::clone(&self.place);
+        within(3 * GRACE, move || {
+            let _ = place.set(&left(rank), "");
+            let _ = place.set(&done(rank), "");
+            let until = Instant::now() + 2 * GRACE;
+            let gone = |rank: usize| !matches!(place.look(&done(rank)), Ok(None));
+            while serves && Instant::now() < until && !(0..size).all(gone) {
+                std::thread::sleep(PAUSE);
+            }
+        });
     }
 
     #[expect(unsafe_code, reason = "a call of the C face")]
     fn close(&self) {
         // SAFETY: the object is never freed; closing twice is nothing.
         unsafe { fidgp_group_close(self.raw) }
-    }
-
-    /// Whoever keeps the store stays until the others have read what they need, but not for long.
-    fn linger(&self) {
-        let until = Instant::now() + 2 * GRACE;
-        let gone = |rank: usize| !matches!(self.place.look(&left(rank)), Ok(None));
-        while self.launched.serves && Instant::now() < until && !(0..self.size()).all(gone) {
-            std::thread::sleep(PAUSE);
-        }
     }
 
     fn checked(&self, what: &str, call: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), GroupError> {
@@ -273,29 +284,27 @@ impl Group {
         matches!(self.place.look(ENDED), Ok(Some(_)) | Err(_))
     }
 
-    /// Who is missing, after a call that failed. This process stops waiting too, so its connections are closed: whoever waits
+    /// Who is missing, after `what` failed. This process stops waiting too, so its connections are closed: whoever waits
     /// for it fails at once and comes here as well, and whoever does not come is the one.
     pub fn missing(&self, what: &str) -> GroupError {
         self.close();
-        let (sender, receiver) = channel();
         let (place, rank, size) = (Arc::clone(&self.place), self.rank(), self.size());
-        // the store may hang with the process that keeps it
-        std::thread::spawn(move || sender.send(silent(&place, rank, size)));
+        let found = within(2 * GRACE, move || silent(&place, rank, size));
         let keeper = if self.launched.launcher == "torchrun" && !self.launched.serves && self.rank() == 0 {
             "the store of torchrun".to_owned()
         } else {
             self.name(0)
         };
-        let culprit = match receiver.recv_timeout(2 * GRACE) {
-            Ok(Ok(Silent::Said(why))) => why,
-            Ok(Ok(Silent::Ranks(ranks))) if ranks.is_empty() => {
+        let culprit = match found {
+            Some(Ok(Silent::Said(why))) => why,
+            Some(Ok(Silent::Ranks(ranks))) if ranks.is_empty() => {
                 "all are there, so the network between them failed or one came too late".to_owned()
             }
-            Ok(Ok(Silent::Ranks(ranks))) => {
+            Some(Ok(Silent::Ranks(ranks))) => {
                 let names: Vec<_> = ranks.into_iter().map(|rank| self.name(rank)).collect();
                 format!("{} died or does not answer", names.join(" and "))
             }
-            Ok(Err(_)) | Err(_) => format!("{keeper} died or does not answer"),
+            Some(Err(_)) | None => format!("{keeper} died or does not answer"),
         };
         let (own, limit) = (self.name(self.rank()), shown(self.timeout));
         GroupError(format!("{own} waited for the others ({what}, at most {limit}): {culprit}"))
@@ -337,8 +346,21 @@ fn silent(place: &Place, rank: usize, size: usize) -> Result<Silent, String> {
     }
 }
 
+/// What work gives, unless it takes longer: the store hangs with the process that keeps it.
+fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(limit).ok()
+}
+
+/// Where a process says that it waits no longer.
 fn left(rank: usize) -> String {
     format!("left/{rank}")
+}
+
+/// Where it says that it needs nothing more of the store.
+fn done(rank: usize) -> String {
+    format!("done/{rank}")
 }
 
 /// Says who this process is and waits for the others to do so.

@@ -34,6 +34,9 @@ impl Group {
     pub fn size(&self) -> usize {
         match self.0 {}
     }
+    pub fn device(&self) -> Device {
+        match self.0 {}
+    }
     pub fn launched(&self) -> &Launched {
         match self.0 {}
     }

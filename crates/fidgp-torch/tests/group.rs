@@ -46,7 +46,11 @@ fn said(child: Child) -> String {
 fn a_child_plays_its_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let launched = Launched::from_environment().unwrap().unwrap();
-    let timeout = Duration::from_millis(if role == "late" { 1500 } else { 20_000 });
+    let timeout = Duration::from_millis(match role.as_str() {
+        "late" => 1500,
+        "hangs" | "stopped" => 2500,
+        _ => 20_000,
+    });
     if role == "late" && launched.rank == 1 {
         return;
     }
@@ -57,7 +61,7 @@ fn a_child_plays_its_role() {
     match role.as_str() {
         "sums" => println!("said: {}", sums(&group)),
         "gradient" => println!("said: {}", gradient(&group)),
-        "killed" | "hangs" | "fails" => println!("said: {}", until_failure(&group, &role)),
+        "killed" | "stopped" | "hangs" | "fails" => println!("said: {}", until_failure(&group, &role)),
         other => panic!("{other} is no role"),
     }
 }
@@ -91,16 +95,18 @@ fn gradient(group: &Group) -> String {
     numbers(&Tensor::stack(&[a.grad() * mass / 4.0, mean / 4.0], 0))
 }
 
-/// Adds numbers up until something goes wrong, and says what. Rank 1 makes it go wrong.
+/// Adds numbers up until something goes wrong, and says what. Rank 1 makes it go wrong; where a process is stopped it is
+/// rank 0, which keeps the store.
 fn until_failure(group: &Group, role: &str) -> String {
+    let culprit = usize::from(role != "stopped");
+    let own = std::process::id().to_string();
+    let signal = |signal: &str| Command::new("kill").args([signal, &own]).status().unwrap();
     let mut one = Tensor::from(1.0);
     for step in 0.. {
-        if step == 3 && group.rank() == 1 {
+        if step == 3 && group.rank() == culprit {
             match role {
-                "killed" => {
-                    let own = std::process::id().to_string();
-                    Command::new("kill").args(["-9", &own]).status().unwrap();
-                }
+                "killed" => _ = signal("-9"),
+                "stopped" => _ = signal("-STOP"),
                 "hangs" => std::thread::sleep(Duration::from_secs(60)),
                 _ => {
                     group.fail("the disk is full");
@@ -141,10 +147,25 @@ fn whoever_dies_is_named() {
         let line = said(other);
         assert!(line.contains(&format!("process {process}) died or does not answer")), "{line}");
         assert!(line.contains("waited for the others (step 3"), "{line}");
-        assert!(!line.contains("rank 0 of 3 (") || !line.contains("rank 2 of 3 ("), "{line}");
+        assert!(!(line.contains("rank 0 of 3 (") && line.contains("rank 2 of 3 (")), "{line}");
     }
     assert!(!victim.wait().unwrap().success());
     assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+/// Alive but not answering: noticed after the time-out, although the store may hang with it.
+#[test]
+fn whoever_hangs_is_named() {
+    for (role, culprit) in [("hangs", 1), ("stopped", 0)] {
+        let port = free_port();
+        let (mut victim, other) = (start(role, culprit, 2, port), start(role, 1 - culprit, 2, port));
+        let process = victim.id();
+        let line = said(other);
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert!(line.contains(&format!("process {process}) died or does not answer")), "{role}: {line}");
+        assert!(line.contains("at most 2500 ms"), "{role}: {line}");
+    }
 }
 
 #[test]

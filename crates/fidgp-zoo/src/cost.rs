@@ -7,7 +7,6 @@ use fidgp::prior::Sizes;
 use fidgp::weight::InducingConfig;
 use serde::Serialize;
 
-pub use crate::cost_table::{thousands, write_total};
 use crate::draw_cost::{DrawCost, flow_row};
 use crate::{LayerPlan, Orders, Result};
 
@@ -162,15 +161,18 @@ fn layer_cost(layer: &LayerGeometry, plan: &LayerPlan, counting: Counting) -> Re
         bytes_f16: 0,
     };
     let (Some(kind), Some((d_out, d_in))) = (layer.kind(), layer.weight()) else { return Ok(cost) };
-    if let Some(baseline) = plan.baseline_for(&layer.name, kind) {
-        cost.parameters = baseline.parameters(layer);
-        cost.state += baseline.state(layer);
-        cost.macs = baseline.macs(layer).unwrap_or(cost.macs);
-        cost.macs_ours = cost.macs;
-        cost.baseline_draw = baseline.draw_macs(layer);
-        return Ok(cost);
-    }
-    let SlotConfig::Inducing(config) = plan.slot_for(&layer.name, kind) else { return Ok(cost) };
+    let config = match plan.slot_for(&layer.name, kind) {
+        SlotConfig::Dense => return Ok(cost),
+        SlotConfig::Custom(weight) => {
+            cost.parameters = weight.parameters(layer);
+            cost.state += weight.state(layer);
+            cost.macs = weight.macs(layer);
+            cost.macs_ours = cost.macs;
+            cost.baseline_draw = weight.draw_macs(layer);
+            return Ok(cost);
+        }
+        SlotConfig::Inducing(config) => config,
+    };
     let config = if counting == Counting::Compat { compat(&config, kind) } else { *config };
     let sizes = config.sizes(d_out, d_in);
     let flow = sizes.rows * flow_row(&config.posterior, sizes.cols);

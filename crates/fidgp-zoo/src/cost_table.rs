@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{Cost, LayerCost};
+use crate::{Cost, LayerCost, thousands};
 
 impl Display for Cost {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
@@ -51,27 +51,4 @@ fn write_layer(f: &mut Formatter, layer: &LayerCost, name_width: usize) -> fmt::
     let order = if layer.macs_ours == layer.macs { "=".to_owned() } else { thousands(layer.macs_ours) };
     write!(f, "{name:<name_width$}  {operation:<20}  {inducing:>9}  {parameters:>12}  {macs:>14}  {order:>14}")?;
     writeln!(f, "  {paper:>14}  {ours:>14}")
-}
-
-/// 1234567 → `1,234,567`
-pub fn thousands(number: i64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_are_grouped() {
-        assert_eq!([0, 999, 1000, 11_220_132].map(thousands), ["0", "999", "1,000", "11,220,132"]);
-    }
 }

@@ -1,7 +1,6 @@
 //! What one draw of a Bayesian weight costs, in multiply-accumulates. Elementwise work is not counted.
 
 use fidgp::conditional::{Conditional, NoiseOn};
-use fidgp::flow::FlowConfig;
 use fidgp::posterior::PosteriorConfig;
 use fidgp::prior::Sizes;
 use fidgp::weight::{InducingConfig, Order};
@@ -122,12 +121,7 @@ pub(crate) fn factored_forward(sizes: Sizes, positions: i64) -> i64 {
 /// Multiply-accumulates of one row through the flow of this posterior.
 pub fn flow_row(posterior: &PosteriorConfig, cols: i64) -> i64 {
     match posterior {
-        PosteriorConfig::Flow { flow: FlowConfig::Made(made) } => {
-            let hidden = made.hidden.unwrap_or(cols);
-            3 * cols * hidden + 2 * made.blocks * hidden * hidden
-        }
-        // every weight is used once; biases make this a slight overcount
-        PosteriorConfig::Flow { flow } => flow.parameter_count(cols),
+        PosteriorConfig::Flow { flow } => flow.row_macs(cols),
         _ => 0,
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tch::Tensor;
 use tch::nn::Path;
 
-use crate::network::check_width;
+use crate::architecture::check_width;
 use crate::resnet_block::{NormedConv, forward_normed, normed};
 use crate::resnet_trunk::{Trunk, TrunkConfig};
 use crate::{Architecture, Depth, Error, LayerPlan, ResnetConfig, Result, Stem, Takes, build};

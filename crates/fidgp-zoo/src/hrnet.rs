@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tch::Tensor;
 use tch::nn::Path;
 
+use crate::architecture::check_width;
 use crate::hrnet_module::{Chain, ChainConfig, Module, ModuleConfig, enlarged, transition};
-use crate::network::check_width;
 use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, normed};
 use crate::{Architecture, Error, LayerPlan, Result, Takes, build};
 

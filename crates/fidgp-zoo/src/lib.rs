@@ -16,19 +16,22 @@
 //! # Ok::<(), fidgp_zoo::Error>(())
 //! ```
 
+pub mod architecture;
 pub mod baseline;
 mod bayesianise;
 pub mod bayesianize;
-mod bayesianize_mean_field;
+pub mod compress;
 pub mod cost;
 mod cost_table;
 pub mod draw_cost;
 pub mod error;
+mod explained;
 pub mod fcn;
 pub mod hrnet;
 mod hrnet_module;
 pub mod import;
 mod import_report;
+pub mod methods;
 pub mod minimum;
 mod mlp;
 mod nearest;
@@ -41,25 +44,30 @@ mod resnet_block;
 pub mod resnet_cifar;
 mod resnet_trunk;
 mod start_report;
+mod thousands;
 pub mod weights;
 pub mod wrap;
 
+pub use architecture::{Architecture, Takes};
 pub use bayesianise::{bayesianise, build};
-pub use bayesianize_mean_field::mean_field_from_bayesianize;
 pub use cost::{Cost, Counting, LayerCost, cost};
+pub use cost_table::write_total;
 pub use draw_cost::DrawCost;
 pub use error::{Error, Result};
+pub use explained::Explained;
 pub use fcn::{Fcn, FcnConfig};
 pub use fidgp::layer::{LayerGeometry, LayerKind, Operation, trace};
 pub use hrnet::{Hrnet, HrnetConfig};
 pub use import::{ImportMode, import, import_tensors, is_of};
 pub use import_report::{ImportReport, Mismatch};
+pub use methods::{Method, mean_field_from_bayesianize};
 pub use mlp::{Activation, Mlp, MlpConfig};
-pub use network::{Architecture, NetworkConfig, Takes};
-pub use orders::{Explained, Orders, Work};
+pub use network::NetworkConfig;
+pub use orders::{Orders, Work};
 pub use plan::{LayerPlan, Rule, RuleSlot};
 pub use pretrained::start_weight;
 pub use resnet::{Depth, Resnet, ResnetConfig, Stem};
 pub use resnet_cifar::{ResnetCifar, ResnetCifarConfig};
 pub use start_report::{LayerFit, StartReport};
+pub use thousands::thousands;
 pub use wrap::{reestimate_batch_norm, start_network};

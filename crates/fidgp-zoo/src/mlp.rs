@@ -54,6 +54,10 @@ pub struct MlpConfig {
     pub activation: Activation,
     /// Batch normalisation between a hidden layer and its activation.
     pub batch_norm: bool,
+    /// ω, by which the first hidden layer is multiplied before its activation. With `sine` its features are waves of about
+    /// that frequency: inputs further apart than `1/ω` are told apart from the start, and so is what lies far from the data.
+    #[serde(default = "unit", skip_serializing_if = "is_unit")]
+    pub frequency: f64,
     /// Upper bound of the spectral norm of every layer but the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spectral_norm: Option<f64>,
@@ -63,10 +67,19 @@ fn one() -> i64 {
     1
 }
 
+fn unit() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_unit(frequency: &f64) -> bool {
+    (frequency - 1.0).abs() < f64::EPSILON
+}
+
 impl Default for MlpConfig {
     fn default() -> Self {
         let (hidden, activation) = (vec![100; 3], Activation::Relu);
-        Self { inputs: 1, hidden, outputs: 1, activation, batch_norm: false, spectral_norm: None }
+        Self { inputs: 1, hidden, outputs: 1, activation, batch_norm: false, frequency: 1.0, spectral_norm: None }
     }
 }
 
@@ -85,6 +98,9 @@ impl MlpConfig {
         if let Some(width) = widths.iter().find(|width| **width < 1) {
             return Err(Error::setting("inputs, hidden, outputs", width, "every width must be at least 1"));
         }
+        if !(self.frequency > 0.0 && self.frequency.is_finite()) {
+            return Err(Error::setting("frequency", self.frequency, "must be greater than 0; 1 changes nothing"));
+        }
         let layers = widths.windows(2).zip(1..).map(|(pair, i)| Linear::new(format!("fc{i}"), pair[0], pair[1], true));
         let normed = if self.batch_norm { &self.hidden[..] } else { &[] };
         let norms = normed.iter().zip(1..).map(|(width, i)| BatchNorm::new(format!("bn{i}"), *width));
@@ -92,6 +108,7 @@ impl MlpConfig {
             layers: layers.collect::<fidgp::Result<_>>()?,
             norms: norms.collect::<fidgp::Result<_>>()?,
             activation: self.activation,
+            frequency: self.frequency,
         })
     }
 
@@ -145,6 +162,7 @@ pub struct Mlp {
     layers: Vec<Linear>,
     norms: Vec<BatchNorm>,
     activation: Activation,
+    frequency: f64,
 }
 
 fidgp::layers!(Mlp: layers, norms);
@@ -161,6 +179,9 @@ impl Network for Mlp {
             h = layer.forward(&h, pass)?;
             if let Some(norm) = self.norms.get(i) {
                 h = norm.forward(&h, pass)?;
+            }
+            if i == 0 && !is_unit(&self.frequency) {
+                h = h.g_mul_scalar(self.frequency); // not in place: taps hold the layer's own output
             }
             h = self.activation.forward(&h);
         }
@@ -207,6 +228,27 @@ mod tests {
         let layers = trace(&config.network().unwrap(), &[1]).unwrap();
         let counted: i64 = layers.iter().map(LayerGeometry::dense_parameters).sum();
         assert_eq!(counted, held as i64);
+    }
+
+    #[test]
+    fn a_frequency_multiplies_the_first_layer_alone() {
+        let output = |frequency: f64, scale: f64| {
+            let store = VarStore::new(Device::Cpu);
+            let config =
+                MlpConfig { hidden: vec![5, 4], activation: Activation::Sine, frequency, ..MlpConfig::default() };
+            let net = config.init(&store.root(), &LayerPlan::dense(), Key::new(1)).unwrap();
+            tch::no_grad(|| {
+                for (name, mut tensor) in store.variables().into_iter().filter(|(name, _)| name.starts_with("fc1")) {
+                    assert!(tensor.numel() > 0, "{name}");
+                    let _ = tensor.g_mul_scalar_(scale);
+                }
+            });
+            let x = Key::new(3).normal(&[6, 1], Kind::Float, Device::Cpu);
+            net.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap()
+        };
+        assert!(output(8.0, 1.0).allclose(&output(1.0, 8.0), 1e-5, 1e-6, false));
+        assert!(!output(8.0, 1.0).allclose(&output(1.0, 1.0), 1e-2, 1e-2, false));
+        assert!(MlpConfig { frequency: 0.0, ..MlpConfig::default() }.network().is_err());
     }
 
     #[test]

@@ -1,15 +1,12 @@
 //! Why a Bayesian weight is built, or applied factor by factor: both orders of evaluation with their counts.
 
-use std::fmt::{self, Display, Formatter};
-
 use fidgp::layer::LayerGeometry;
 use fidgp::prior::Sizes;
 use fidgp::weight::{InducingConfig, Order};
 use serde::Serialize;
 
-use crate::cost_table::thousands;
 use crate::draw_cost::{factored_forward, left_factor, mean_weight};
-use crate::{Cost, LayerCost};
+use crate::thousands;
 
 /// Multiply-accumulates of one order. What both orders share (q(U), the flow, factors, Matheron's ū) is not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,7 +48,7 @@ impl Orders {
     }
 
     /// Why, in a sentence.
-    fn why(&self, cols: i64) -> String {
+    pub(crate) fn why(&self, cols: i64) -> String {
         let [d_out, d_in] = self.weight;
         let (ours, plain) = (thousands(cols * (d_in + d_out)), thousands(d_in * d_out));
         let sum = format!("C(d_in + d_out) = {cols}({d_in} + {d_out}) = {ours}");
@@ -63,36 +60,4 @@ impl Orders {
             Order::Factored => format!("factored: {sum} < d_in·d_out = {plain} at a position"),
         }
     }
-}
-
-/// A cost as an explanation: for every Bayesian layer both orders, the one taken, and why. At most 100 columns.
-#[derive(Debug)]
-pub struct Explained<'a>(pub &'a Cost);
-
-impl Display for Explained<'_> {
-    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        let mut layers = self.0.layers.iter().filter_map(|layer| Some((layer, layer.orders?))).peekable();
-        if layers.peek().is_none() {
-            return writeln!(f, "No layer is Bayesian: every weight is stored as it is applied.");
-        }
-        writeln!(
-            f,
-            "Multiply-accumulates for each weight draw, and for each input at all its positions. What both orders"
-        )?;
-        writeln!(f, "share (q(U), its flow, factors, Matheron's correction) is left out.")?;
-        layers.try_for_each(|(layer, orders)| write_layer(f, layer, &orders))
-    }
-}
-
-fn write_layer(f: &mut Formatter, layer: &LayerCost, orders: &Orders) -> fmt::Result {
-    let ([d_out, d_in], [rows, cols]) = (orders.weight, layer.inducing.unwrap_or_default());
-    writeln!(f, "\n{}: {}, W {d_out}x{d_in}, U {rows}x{cols}", layer.name, layer.operation)?;
-    let factored = orders.order == Order::Factored;
-    let both = [("build W, then W x", orders.built, !factored), ("T_row (U (T_col x))", orders.factored, factored)];
-    for (name, work, taken) in both {
-        let mark = if taken { "  <- taken" } else { "" };
-        let (draw, input) = (thousands(work.draw), thousands(work.input));
-        writeln!(f, "  {name:<20} {draw:>15} a draw {input:>17} an input{mark}")?;
-    }
-    writeln!(f, "  {}", orders.why(cols))
 }

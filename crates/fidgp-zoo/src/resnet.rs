@@ -6,54 +6,10 @@ use serde::{Deserialize, Serialize};
 use tch::Tensor;
 use tch::nn::Path;
 
-use crate::network::check_width;
+use crate::architecture::check_width;
+pub use crate::resnet_trunk::{Depth, Stem};
 use crate::resnet_trunk::{Trunk, TrunkConfig};
 use crate::{Architecture, Error, LayerPlan, Result, Takes, build};
-
-/// How the image enters the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stem {
-    /// A 3×3 convolution at stride 1 and no pooling, for 32×32 images.
-    Cifar,
-    /// A 7×7 convolution at stride 2 and a 3×3 max-pool at stride 2, for 224×224 images.
-    Imagenet,
-}
-
-/// Which ResNet; written as its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "i64", into = "i64")]
-pub enum Depth {
-    /// Basic blocks 2-2-2-2.
-    D18,
-    /// Basic blocks 3-4-6-3.
-    D34,
-    /// Bottlenecks 3-4-6-3.
-    D50,
-}
-
-impl TryFrom<i64> for Depth {
-    type Error = Error;
-
-    fn try_from(depth: i64) -> Result<Self> {
-        match depth {
-            18 => Ok(Self::D18),
-            34 => Ok(Self::D34),
-            50 => Ok(Self::D50),
-            _ => Err(Error::setting("depth", depth, "must be 18, 34 or 50; `resnet-cifar` has 20 and 56")),
-        }
-    }
-}
-
-impl From<Depth> for i64 {
-    fn from(depth: Depth) -> Self {
-        match depth {
-            Depth::D18 => 18,
-            Depth::D34 => 34,
-            Depth::D50 => 50,
-        }
-    }
-}
 
 /// Sizes of a [`Resnet`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

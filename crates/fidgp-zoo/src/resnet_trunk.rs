@@ -3,11 +3,56 @@
 use std::ops::Range;
 
 use fidgp::layer::{Conv2dConfig, Pass};
+use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use crate::Result;
-use crate::resnet::{Depth, Stem};
 use crate::resnet_block::{Block, BlockConfig, NormedConv, forward_normed, normed};
+use crate::{Error, Result};
+
+/// How the image enters the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stem {
+    /// A 3×3 convolution at stride 1 and no pooling, for 32×32 images.
+    Cifar,
+    /// A 7×7 convolution at stride 2 and a 3×3 max-pool at stride 2, for 224×224 images.
+    Imagenet,
+}
+
+/// Which ResNet; written as its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "i64", into = "i64")]
+pub enum Depth {
+    /// Basic blocks 2-2-2-2.
+    D18,
+    /// Basic blocks 3-4-6-3.
+    D34,
+    /// Bottlenecks 3-4-6-3.
+    D50,
+}
+
+impl TryFrom<i64> for Depth {
+    type Error = Error;
+
+    fn try_from(depth: i64) -> Result<Self> {
+        match depth {
+            18 => Ok(Self::D18),
+            34 => Ok(Self::D34),
+            50 => Ok(Self::D50),
+            _ => Err(Error::setting("depth", depth, "must be 18, 34 or 50; `resnet-cifar` has 20 and 56")),
+        }
+    }
+}
+
+impl From<Depth> for i64 {
+    fn from(depth: Depth) -> Self {
+        match depth {
+            Depth::D18 => 18,
+            Depth::D34 => 34,
+            Depth::D50 => 50,
+        }
+    }
+}
 
 /// Sizes of a trunk.
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,17 @@
 //! Other methods against plain networks: where a method has nothing of its own left, it is the plain network.
 
+use std::sync::Arc;
+
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Network, Pass, Shown, Slot, Taps};
+use fidgp::layer::{Factors, MakeWeight, Mode, Network, Pass, Shown, Slot, Taps};
 use fidgp::linalg::Check;
 use fidgp::objective::categorical_curvature;
-use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
-use fidgp_zoo::baseline::dropout::DropoutConfig;
-use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
-use fidgp_zoo::baseline::members::{Ensemble, Tiled};
-use fidgp_zoo::baseline::slot::BaselineSlot;
-use fidgp_zoo::baseline::sngp::SngpConfig;
+use fidgp_zoo::baseline::spectral::SpectralBound;
+use fidgp_zoo::methods::batch_ensemble::{BatchEnsembleConfig, Tiled};
+use fidgp_zoo::methods::ensemble::Ensemble;
+use fidgp_zoo::methods::mc_dropout::DropoutConfig;
+use fidgp_zoo::methods::mean_field::MeanFieldConfig;
+use fidgp_zoo::methods::sngp::SngpConfig;
 use fidgp_zoo::{
     Counting, LayerGeometry, LayerPlan, MlpConfig, NetworkConfig, Operation, ResnetConfig, RuleSlot, cost,
     start_network, trace,
@@ -17,15 +19,34 @@ use fidgp_zoo::{
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
-const SLOTS: [BaselineSlot; 4] = [
-    BaselineSlot::Dropout(DropoutConfig { rate: 0.2 }),
-    BaselineSlot::MeanField(MeanFieldConfig { init_sd: 0.05, max_sd: 0.1, prior_sd: 1.0, sqrt_width_scaling: true }),
-    BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members: 3, init_sd: 0.5 }),
-    BaselineSlot::Spectral(0.7),
-];
+fn dropout(rate: f64) -> DropoutConfig {
+    DropoutConfig { rate, ..DropoutConfig::default() }
+}
 
-fn plan(slot: BaselineSlot) -> LayerPlan {
-    LayerPlan::dense().rule("*", None, RuleSlot::Baseline(slot))
+fn mean_field() -> MeanFieldConfig {
+    MeanFieldConfig { init_sd: 0.05, sqrt_width_scaling: true, ..MeanFieldConfig::default() }
+}
+
+fn batch_ensemble(members: i64, init_sd: f64) -> BatchEnsembleConfig {
+    BatchEnsembleConfig { members, init_sd, ..BatchEnsembleConfig::default() }
+}
+
+/// Each with its members.
+fn slots() -> [(Arc<dyn MakeWeight>, i64); 4] {
+    [
+        (Arc::new(dropout(0.2)), 1),
+        (Arc::new(mean_field()), 1),
+        (Arc::new(batch_ensemble(3, 0.5)), 3),
+        (Arc::new(SpectralBound(0.7)), 1),
+    ]
+}
+
+fn plan(slot: impl MakeWeight + 'static) -> LayerPlan {
+    plan_of(Arc::new(slot))
+}
+
+fn plan_of(slot: Arc<dyn MakeWeight>) -> LayerPlan {
+    LayerPlan::dense().rule("*", None, RuleSlot::Custom(slot))
 }
 
 fn networks() -> [(NetworkConfig, Vec<i64>); 2] {
@@ -67,8 +88,7 @@ fn set(store: &VarStore, ending: &str, value: f64) {
 fn a_batch_ensemble_of_one_with_unit_vectors_is_the_plain_network() {
     for (config, shape) in networks() {
         let plain = build(&config, &LayerPlan::dense());
-        let one = BatchEnsembleConfig { members: 1, init_sd: 0.0 };
-        let wrapped = build(&config, &plan(BaselineSlot::BatchEnsemble(one)));
+        let wrapped = build(&config, &plan(batch_ensemble(1, 0.0)));
         let tiled = Tiled { network: wrapped.network, members: 1 };
         for mode in [Mode::Eval, Mode::Train] {
             let x = input(&shape);
@@ -81,8 +101,7 @@ fn a_batch_ensemble_of_one_with_unit_vectors_is_the_plain_network() {
 #[test]
 fn every_member_of_a_batch_ensemble_is_a_network_of_its_own() {
     let (config, shape) = &networks()[1];
-    let many = BatchEnsembleConfig { members: 3, init_sd: 0.5 };
-    let wrapped = build(config, &plan(BaselineSlot::BatchEnsemble(many)));
+    let wrapped = build(config, &plan(batch_ensemble(3, 0.5)));
     let tiled = Tiled { network: wrapped.network, members: 3 };
     let outputs = tiled.forward(&input(shape), &mut Pass::plain(Mode::Eval)).unwrap();
     assert_eq!(outputs.size(), [18, 3]);
@@ -114,7 +133,7 @@ fn every_member_of_a_batch_ensemble_is_a_network_of_its_own() {
 fn mean_field_without_deviation_is_the_plain_network() {
     for (config, shape) in networks() {
         let plain = build(&config, &LayerPlan::dense());
-        let wrapped = build(&config, &plan(SLOTS[1]));
+        let wrapped = build(&config, &plan(mean_field()));
         set(&wrapped.store, "_sd", -60.0); // σ = 0.1 · sigmoid(−60) ≈ 1e-27
         let x = input(&shape);
         for mode in [Mode::Eval, Mode::Train] {
@@ -127,18 +146,15 @@ fn mean_field_without_deviation_is_the_plain_network() {
 
 #[test]
 fn every_method_starts_at_a_trained_network() {
-    let silent = [
-        (BaselineSlot::Dropout(DropoutConfig { rate: 0.0 }), 1),
-        (BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members: 3, init_sd: 0.0 }), 3),
-        (BaselineSlot::Spectral(1e6), 1),
-    ];
+    let silent: [(Arc<dyn MakeWeight>, i64); 3] =
+        [(Arc::new(dropout(0.0)), 1), (Arc::new(batch_ensemble(3, 0.0)), 3), (Arc::new(SpectralBound(1e6)), 1)];
     let (config, shape) = &networks()[1];
     let store = VarStore::new(Device::Cpu);
     let trained = config.init(&store.root(), &LayerPlan::dense(), Key::new(8)).unwrap();
     let x = input(shape);
     let expected = trained.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
     for (slot, members) in silent {
-        let wrapped = build(config, &plan(slot));
+        let wrapped = build(config, &plan_of(slot.clone()));
         let tiled = Tiled { network: wrapped.network, members };
         let outputs = || tiled.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap().narrow(0, 6 * (members - 1), 6);
         assert!(gap(&outputs(), &expected) > 1e-2, "{slot:?} is the trained one before its start");
@@ -146,7 +162,7 @@ fn every_method_starts_at_a_trained_network() {
         assert!(gap(&outputs(), &expected) < 1e-4, "{slot:?}: {}", gap(&outputs(), &expected));
     }
     // what the plain network does not have stays: random factors are not set to one
-    let apart = build(config, &plan(SLOTS[2]));
+    let apart = build(config, &plan(batch_ensemble(3, 0.5)));
     let before = apart.store.variables()["fc.input_scale"].copy();
     start_network(apart.network.as_ref(), &apart.store, store.variables()).unwrap();
     assert_eq!(apart.store.variables()["fc.input_scale"], before);
@@ -156,7 +172,7 @@ fn every_method_starts_at_a_trained_network() {
 #[test]
 fn a_bounded_network_starts_at_a_bounded_one() {
     let (config, shape) = &networks()[1];
-    let bounded = plan(BaselineSlot::Spectral(0.7));
+    let bounded = plan(SpectralBound(0.7));
     let trained = build(config, &bounded);
     let is_weight = |name: &str| name.ends_with(".weight") && !name.contains("bn") && !name.contains("downsample.1");
     let weights = trained.store.variables().into_iter().filter(|(name, _)| is_weight(name));
@@ -177,7 +193,7 @@ fn a_bounded_network_starts_at_a_bounded_one() {
 #[test]
 fn mean_field_noise_on_outputs_has_the_law_of_noise_on_weights() {
     let config = NetworkConfig::Mlp(MlpConfig { inputs: 5, hidden: vec![], outputs: 2, ..MlpConfig::default() });
-    let built = build(&config, &plan(SLOTS[1]));
+    let built = build(&config, &plan(mean_field()));
     let x = input(&[1, 5]);
     let many = |mode: Mode| {
         let draws = (0..4000).map(|key| built.network.forward(&x, &mut noisy(mode, key)).unwrap());
@@ -191,7 +207,7 @@ fn mean_field_noise_on_outputs_has_the_law_of_noise_on_weights() {
 #[test]
 fn a_draw_of_mean_field_is_one_weight_for_all_batches() {
     let (config, shape) = &networks()[0];
-    let built = build(config, &plan(SLOTS[1]));
+    let built = build(config, &plan(mean_field()));
     let mut pass = noisy(Mode::Eval, 9);
     let x = input(shape);
     let first = built.network.forward(&x, &mut pass).unwrap();
@@ -202,7 +218,7 @@ fn a_draw_of_mean_field_is_one_weight_for_all_batches() {
 #[test]
 fn mean_field_charges_its_kl_in_training_only() {
     let (config, shape) = &networks()[0];
-    let built = build(config, &plan(SLOTS[1]));
+    let built = build(config, &plan(mean_field()));
     let kl = |mode: Mode| {
         let mut pass = noisy(mode, 2);
         _ = built.network.forward(&input(shape), &mut pass).unwrap();
@@ -216,7 +232,7 @@ fn mean_field_charges_its_kl_in_training_only() {
 #[test]
 fn dropout_drops_its_share_keeps_the_mean_and_is_off_without_noise() {
     let config = NetworkConfig::Mlp(MlpConfig { inputs: 10_000, hidden: vec![], outputs: 1, ..MlpConfig::default() });
-    let built = build(&config, &plan(SLOTS[0]));
+    let built = build(&config, &plan(dropout(0.2)));
     set(&built.store, "weight", 1.0);
     set(&built.store, "bias", 0.0);
     let x = Tensor::ones([1, 10_000], (Kind::Float, Device::Cpu));
@@ -233,14 +249,14 @@ fn dropout_drops_its_share_keeps_the_mean_and_is_off_without_noise() {
 fn a_spectral_bound_holds_and_a_loose_one_changes_nothing() {
     for (config, shape) in networks() {
         let plain = build(&config, &LayerPlan::dense());
-        let loose = build(&config, &plan(BaselineSlot::Spectral(1e3)));
+        let loose = build(&config, &plan(SpectralBound(1e3)));
         let x = input(&shape);
         let forward = |built: &Built| built.network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
         assert!(gap(&forward(&loose), &forward(&plain)) < 1e-6);
-        assert!(gap(&forward(&build(&config, &plan(BaselineSlot::Spectral(0.3)))), &forward(&plain)) > 1e-4);
+        assert!(gap(&forward(&build(&config, &plan(SpectralBound(0.3)))), &forward(&plain)) > 1e-4);
     }
     let config = NetworkConfig::Mlp(MlpConfig { inputs: 5, hidden: vec![], outputs: 4, ..MlpConfig::default() });
-    let built = build(&config, &plan(BaselineSlot::Spectral(0.3)));
+    let built = build(&config, &plan(SpectralBound(0.3)));
     let at = |x: &Tensor| built.network.forward(x, &mut Pass::plain(Mode::Train)).unwrap().detach();
     (0..50).for_each(|_| _ = at(&input(&[2, 5]))); // the power iteration settles
     let zero = at(&Tensor::zeros([1, 5], (Kind::Float, Device::Cpu)));
@@ -254,8 +270,8 @@ fn a_spectral_bound_holds_and_a_loose_one_changes_nothing() {
 #[test]
 fn the_cost_counts_what_the_store_holds() {
     for (config, shape) in networks() {
-        for slot in SLOTS {
-            let plan = plan(slot);
+        for (slot, _) in slots() {
+            let plan = plan_of(slot.clone());
             let built = build(&config, &plan);
             let counted =
                 cost(&trace(&config.network().unwrap(), &shape[1..]).unwrap(), &plan, Counting::Ours).unwrap();
@@ -270,9 +286,8 @@ fn the_cost_counts_what_the_store_holds() {
 #[test]
 fn every_parameter_of_every_method_gets_a_gradient() {
     for (config, shape) in networks() {
-        for slot in SLOTS {
-            let built = build(&config, &plan(slot));
-            let members = if let BaselineSlot::BatchEnsemble(many) = slot { many.members } else { 1 };
+        for (slot, members) in slots() {
+            let built = build(&config, &plan_of(slot.clone()));
             let network = Tiled { network: built.network, members };
             let mut pass = noisy(Mode::Train, 5);
             let loss = network.forward(&input(&shape), &mut pass).unwrap().square().sum(Kind::Float);
@@ -289,8 +304,7 @@ fn every_parameter_of_every_method_gets_a_gradient() {
 fn an_sngp_head_is_sure_where_it_has_seen_data() {
     let config = MlpConfig { inputs: 2, hidden: vec![16], outputs: 3, ..MlpConfig::default() };
     let config = NetworkConfig::Mlp(config);
-    let head = BaselineSlot::Sngp(SngpConfig { features: 64, ..SngpConfig::default() });
-    let plan = LayerPlan::dense().rule("fc2", None, RuleSlot::Baseline(head));
+    let plan = LayerPlan::dense().custom("fc2", SngpConfig { features: 64, ..SngpConfig::default() });
     let built = build(&config, &plan);
     let counted = cost(&trace(&config.network().unwrap(), &[2]).unwrap(), &plan, Counting::Ours).unwrap();
     let stored: usize = built.store.variables().values().map(Tensor::numel).sum();
@@ -333,14 +347,15 @@ fn an_ensemble_stacks_its_members() {
 #[test]
 fn settings_out_of_range_are_refused() {
     let config = &networks()[0].0;
-    for slot in [
-        BaselineSlot::Dropout(DropoutConfig { rate: 1.0 }),
-        BaselineSlot::MeanField(MeanFieldConfig { init_sd: 0.2, ..MeanFieldConfig::default() }),
-        BaselineSlot::BatchEnsemble(BatchEnsembleConfig { members: 0, init_sd: 0.5 }),
-        BaselineSlot::Spectral(0.0),
-    ] {
+    let wrong: Vec<Arc<dyn MakeWeight>> = vec![
+        Arc::new(dropout(1.0)),
+        Arc::new(MeanFieldConfig { init_sd: 0.2, ..MeanFieldConfig::default() }),
+        Arc::new(batch_ensemble(0, 0.5)),
+        Arc::new(SpectralBound(0.0)),
+    ];
+    for slot in wrong {
         let store = VarStore::new(Device::Cpu);
-        assert!(config.init(&store.root(), &plan(slot), Key::new(1)).is_err(), "{slot:?}");
+        assert!(config.init(&store.root(), &plan_of(slot.clone()), Key::new(1)).is_err(), "{slot:?}");
     }
 }
 
@@ -349,8 +364,7 @@ fn settings_out_of_range_are_refused() {
 fn the_batch_ensemble_of_the_paper_cannot_be_counted_from_four_members() {
     let config = NetworkConfig::Resnet(ResnetConfig::default());
     let geometry = trace(&config.network().unwrap(), &[3, 32, 32]).unwrap();
-    let four = BatchEnsembleConfig { members: 4, init_sd: 0.5 };
-    let ours = cost(&geometry, &plan(BaselineSlot::BatchEnsemble(four)), Counting::Ours).unwrap().parameters;
+    let ours = cost(&geometry, &plan(batch_ensemble(4, 0.5)), Counting::Ours).unwrap().parameters;
     assert_eq!(ours, 11_257_452);
     let norms = geometry.iter().filter(|layer| layer.kind().is_none()).map(LayerGeometry::dense_parameters);
     assert_eq!(3 * norms.sum::<i64>(), 28_800); // BatchNorm of each member's own

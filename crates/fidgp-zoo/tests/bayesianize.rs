@@ -84,15 +84,15 @@ fn mistakes_are_named() {
 /// The two released files, and FFGMixin's own names.
 #[test]
 fn mean_field_configs_are_read() {
-    let (config, layers) =
+    let config =
         mean_field_from_bayesianize(r#"{"inference": "ffg", "max_sd": 0.1}"#).unwrap().expect("a config of FFG");
     assert_eq!((config.init_sd, config.max_sd, config.prior_sd), (1e-4, 0.1, 1.0));
-    assert!(!config.sqrt_width_scaling && layers == ["*"]);
-    let unbounded = mean_field_from_bayesianize(r#"{"inference": "ffg"}"#).unwrap().unwrap().0;
+    assert!(!config.sqrt_width_scaling && config.layers == ["*"]);
+    let unbounded = mean_field_from_bayesianize(r#"{"inference": "ffg"}"#).unwrap().unwrap();
     assert!(unbounded.max_sd > 10.0);
     let named = r#"{"inference": "FFG", "prior_weight_sd": 0.5, "prior_bias_sd": 0.5, "key_layers": ["fc"]}"#;
-    let (config, layers) = mean_field_from_bayesianize(named).unwrap().unwrap();
-    assert_eq!((config.prior_sd, layers), (0.5, vec!["fc".to_owned()]));
+    let config = mean_field_from_bayesianize(named).unwrap().unwrap();
+    assert_eq!((config.prior_sd, config.layers), (0.5, vec!["fc".to_owned()]));
     assert!(mean_field_from_bayesianize(r#"{"inference": "inducing"}"#).unwrap().is_none());
     for (json, part) in [
         (r#"{"inference": "ffg", "prior_sd": 0.5}"#, "unknown field `prior_sd`"),

@@ -1,15 +1,17 @@
 //! Last layers of other methods: against exact formulas, and in what they store.
 
+use std::sync::Arc;
+
 use fidgp::Key;
-use fidgp::layer::{Curvature, CustomWeight, Factors, Mode, Moment, Network, Pass, Shown, Slot, Taps};
+use fidgp::layer::{Curvature, CustomWeight, Factors, MakeWeight, Mode, Moment, Network, Pass, Shown, Slot, Taps};
 use fidgp::linalg::Check;
 use fidgp::predict::Draws;
-use fidgp_zoo::baseline::ddu::{ClassGaussians, LOG_DENSITY};
-use fidgp_zoo::baseline::laplace::{LaplaceConfig, Structure};
-use fidgp_zoo::baseline::slot::BaselineSlot;
-use fidgp_zoo::baseline::sngp::{self, SngpConfig};
 use fidgp_zoo::baseline::svgp::{Rbf, WhitenedSvgp};
-use fidgp_zoo::baseline::svgp_head::{SvgpConfig, SvgpHead};
+use fidgp_zoo::methods::Settings;
+use fidgp_zoo::methods::ddu::{ClassGaussians, Density, LOG_DENSITY};
+use fidgp_zoo::methods::laplace::{LaplaceConfig, Structure};
+use fidgp_zoo::methods::sngp::{self, SngpConfig};
+use fidgp_zoo::methods::svgp::{SvgpConfig, SvgpHead};
 use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, RuleSlot, cost, trace};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -22,22 +24,23 @@ fn noisy(mode: Mode, key: u64) -> Pass {
     Pass::draw(&[], &Factors::of(&[], Check::Now).unwrap(), mode, Key::new(key)).unwrap()
 }
 
-fn svgp(points: i64) -> BaselineSlot {
-    BaselineSlot::Svgp(SvgpConfig { inducing_points: Some(points), samples: 3 })
+fn svgp(points: i64) -> SvgpConfig {
+    SvgpConfig { inducing_points: Some(points), samples: 3 }
 }
 
 /// A network whose last layer is the head: `hidden` layers before it, 3 features into the first one.
-fn build(store: &VarStore, hidden: Vec<i64>, outputs: i64, slot: BaselineSlot) -> (Box<dyn Network>, i64) {
+fn build(store: &VarStore, hidden: Vec<i64>, outputs: i64, slot: impl MakeWeight + 'static) -> (Box<dyn Network>, i64) {
+    let shown = format!("{slot:?}");
     let head = format!("fc{}", hidden.len() + 1);
     let config = NetworkConfig::Mlp(MlpConfig { inputs: 3, hidden, outputs, ..MlpConfig::default() });
-    let plan = LayerPlan::dense().rule(&head, None, RuleSlot::Baseline(slot));
+    let plan = LayerPlan::dense().custom(&head, slot);
     let counted = cost(&trace(&config.network().unwrap(), &[3]).unwrap(), &plan, Counting::Ours).unwrap();
     let stored: usize = store.variables().values().map(Tensor::numel).sum();
     assert_eq!(stored, 0);
     let network = config.init(&store.root(), &plan, Key::new(3)).unwrap();
     let (trained, all) = (store.trainable_variables(), store.variables());
-    assert_eq!(counted.parameters, trained.iter().map(Tensor::numel).sum::<usize>() as i64, "{slot:?}");
-    assert_eq!(counted.parameters + counted.state, all.values().map(Tensor::numel).sum::<usize>() as i64, "{slot:?}");
+    assert_eq!(counted.parameters, trained.iter().map(Tensor::numel).sum::<usize>() as i64, "{shown}");
+    assert_eq!(counted.parameters + counted.state, all.values().map(Tensor::numel).sum::<usize>() as i64, "{shown}");
     (network, counted.parameters)
 }
 
@@ -150,7 +153,7 @@ fn a_ddu_head_is_the_plain_layer_and_knows_the_density_of_its_inputs() {
     let (plain, store) = (VarStore::new(Device::Cpu), VarStore::new(Device::Cpu));
     let config = NetworkConfig::Mlp(MlpConfig { inputs: 3, hidden: vec![], outputs: 2, ..MlpConfig::default() });
     let dense = config.init(&plain.root(), &LayerPlan::dense(), Key::new(3)).unwrap();
-    let (network, _) = build(&store, vec![], 2, BaselineSlot::Ddu);
+    let (network, _) = build(&store, vec![], 2, Density);
     let x = normal("x", &[40, 3]);
     let labels: Vec<i64> = (0..40).map(|i| i % 2).collect();
     let curvature = Tensor::eye(2, (Kind::Double, Device::Cpu));
@@ -193,7 +196,7 @@ fn laplace_with_the_whole_curvature_is_it_too() {
 fn exact_on_a_linear_gaussian_model(structure: Structure) {
     let store = VarStore::new(Device::Cpu);
     let (precision, noise) = (0.7, 0.5_f64);
-    let slot = BaselineSlot::Laplace(LaplaceConfig { structure, prior_precision: Some(precision) });
+    let slot = LaplaceConfig { structure, prior_precision: Some(precision) };
     let (network, _) = build(&store, vec![], 1, slot);
     let x = normal("x", &[15, 3]).to_kind(Kind::Double);
     let one = |x: &Tensor| Tensor::cat(&[x.shallow_clone(), x.ones_like().narrow(1, 0, 1)], 1);
@@ -233,14 +236,15 @@ fn exact_on_a_linear_gaussian_model(structure: Structure) {
 #[test]
 fn heads_are_for_linear_layers_and_settings_are_checked() {
     let config = NetworkConfig::Resnet(fidgp_zoo::ResnetConfig { width: 4, ..fidgp_zoo::ResnetConfig::default() });
-    for slot in [BaselineSlot::Ddu, svgp(4), BaselineSlot::Laplace(LaplaceConfig::default())] {
-        let plan = LayerPlan::dense().rule("conv1", None, RuleSlot::Baseline(slot));
+    let heads: [Arc<dyn MakeWeight>; 3] = [Arc::new(Density), Arc::new(svgp(4)), Arc::new(LaplaceConfig::default())];
+    for slot in heads {
+        let plan = LayerPlan::dense().rule("conv1", None, RuleSlot::Custom(slot));
         let error = config.init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap_err().to_string();
         assert!(error.contains("linear layer only"), "{error}");
     }
     let wide = MlpConfig { hidden: vec![], inputs: 500, outputs: 9, ..MlpConfig::default() };
-    let full = BaselineSlot::Laplace(LaplaceConfig { structure: Structure::Full, prior_precision: None });
-    let plan = LayerPlan::dense().rule("fc1", None, RuleSlot::Baseline(full));
+    let full = LaplaceConfig { structure: Structure::Full, prior_precision: None };
+    let plan = LayerPlan::dense().custom("fc1", full);
     let error = NetworkConfig::Mlp(wide).init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap_err();
     assert!(error.to_string().contains("at most 4096 weights, this one has 4509"), "{error}");
     assert!(SvgpConfig { inducing_points: Some(0), samples: 1 }.check().is_err());
@@ -253,7 +257,7 @@ fn an_sngp_head_computes_what_the_golden_functions_do() {
     for lengthscale in [1.0, 2.5] {
         let settings = SngpConfig { features: 32, ridge: 0.5, mean_field_factor: 3.0, lengthscale };
         let store = VarStore::new(Device::Cpu);
-        let (network, _) = build(&store, vec![], 2, BaselineSlot::Sngp(settings));
+        let (network, _) = build(&store, vec![], 2, settings);
         let (seen, x) = (normal("seen", &[40, 3]), normal("x", &[7, 3]));
         let targets = Tensor::zeros([40], (Kind::Int64, Device::Cpu));
         let curvature = Tensor::eye(2, (Kind::Double, Device::Cpu));

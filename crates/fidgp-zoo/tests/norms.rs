@@ -7,9 +7,8 @@ use fidgp::layer::{Factors, Mode, Network, NormStatistics, Pass};
 use fidgp::linalg::Check;
 use fidgp::predict::{Draws, Passes};
 use fidgp::weight::InducingConfig;
-use fidgp_zoo::baseline::mean_field::MeanFieldConfig;
-use fidgp_zoo::baseline::slot::BaselineSlot;
-use fidgp_zoo::{LayerPlan, MlpConfig, Resnet, ResnetConfig, RuleSlot};
+use fidgp_zoo::methods::mean_field::MeanFieldConfig;
+use fidgp_zoo::{LayerPlan, MlpConfig, Resnet, ResnetConfig};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -118,9 +117,8 @@ fn passes_that_are_overwritten_have_the_statistics_of_the_new_draws() {
 #[test]
 fn a_draw_stays_the_same_when_it_gets_its_own_statistics() {
     let config = MlpConfig { inputs: 3, hidden: vec![4], ..MlpConfig::default() };
-    let mean_field =
-        RuleSlot::Baseline(BaselineSlot::MeanField(MeanFieldConfig { init_sd: 0.05, ..Default::default() }));
-    for plan in [LayerPlan::all(InducingConfig::default()), LayerPlan::dense().rule("*", None, mean_field)] {
+    let mean_field = MeanFieldConfig { init_sd: 0.05, ..Default::default() };
+    for plan in [LayerPlan::all(InducingConfig::default()), LayerPlan::dense().custom("*", mean_field)] {
         let store = VarStore::new(Device::Cpu);
         let net = config.init(&store.root(), &plan, Key::new(0)).unwrap();
         let x = Key::new(3).normal(&[EXAMPLES, 3], Kind::Float, Device::Cpu);

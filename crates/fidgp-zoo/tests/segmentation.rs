@@ -6,12 +6,11 @@ use fidgp::layer::{Mode, Network, Pass, blocks_before_randomness, trace_on};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::predict::{Draws, segment};
 use fidgp::weight::InducingConfig;
-use fidgp_zoo::baseline::dropout::DropoutConfig;
-use fidgp_zoo::baseline::slot::BaselineSlot;
 use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::hrnet::OUR_FOUR_HRNET;
+use fidgp_zoo::methods::mc_dropout::DropoutConfig;
 use fidgp_zoo::{
-    Cost, Counting, Depth, FcnConfig, HrnetConfig, LayerPlan, NetworkConfig, ResnetCifarConfig, ResnetConfig, RuleSlot,
+    Cost, Counting, Depth, FcnConfig, HrnetConfig, LayerPlan, NetworkConfig, ResnetCifarConfig, ResnetConfig,
     bayesianise, cost, trace,
 };
 use tch::nn::VarStore;
@@ -86,9 +85,9 @@ fn blocks_before_randomness_are_those_in_front_of_it() {
         let weights: Vec<_> = layers.iter().filter(|layer| layer.kind().is_some() && !layer.training_only).collect();
         let (first, last) = (weights.iter().take(3), weights.iter().rev().take(3));
         for layer in weights.iter().step_by(weights.len().div_ceil(20)).chain(first).chain(last) {
-            let dropped = RuleSlot::Baseline(BaselineSlot::Dropout(DropoutConfig { rate: 0.5 }));
+            let dropped = DropoutConfig { rate: 0.5, ..DropoutConfig::default() };
             let mut built = network.network().unwrap();
-            bayesianise(&mut built, &LayerPlan::dense().rule(&layer.name, None, dropped)).unwrap();
+            bayesianise(&mut built, &LayerPlan::dense().custom(&layer.name, dropped)).unwrap();
             let place = blocks.iter().position(|block| *block == block_of(&layer.name)).unwrap();
             let x = Tensor::zeros([1, 3, 32, 32], (Kind::Float, Device::Cpu));
             for mode in [Mode::Train, Mode::Eval] {

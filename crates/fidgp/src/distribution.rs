@@ -94,6 +94,12 @@ impl Bounded {
         })
     }
 
+    /// How many entries are within five per cent of the upper bound, and how many there are; none are where there is no bound.
+    pub fn near_max(&self) -> (i64, i64) {
+        let near = |max: f64| self.value().ge(0.95 * max).sum(Kind::Int64).int64_value(&[]);
+        (self.max.map_or(0, near), self.raw.numel() as i64)
+    }
+
     /// How many entries stand at a hard bound, where their gradient is zero; none under a smooth map.
     pub fn clamped(&self) -> i64 {
         match (self.max, self.map) {
@@ -122,6 +128,16 @@ mod tests {
         assert!((kl_to_standard_normal(&mean, &sd).double_value(&[]) - (2.0 - 2f64.ln())).abs() < 1e-15);
         let log_density = normal_log_density_from_noise(&Tensor::from_slice(&[0.5]), &sd).double_value(&[]);
         assert!((log_density - (-0.125 - 0.5 * LN_2PI - 2f64.ln())).abs() < 1e-15);
+    }
+
+    #[test]
+    fn entries_near_the_bound_are_counted() {
+        let raw = |value: f64, map| Bounded::raw_of("x", value, Some(0.1), map).unwrap();
+        for map in [BoundMap::Smooth, BoundMap::Clamp] {
+            let raw = Tensor::from_slice(&[raw(0.096, map), raw(0.094, map), raw(0.0999, map)]);
+            assert_eq!(Bounded { raw: raw.shallow_clone(), max: Some(0.1), map }.near_max(), (2, 3));
+            assert_eq!(Bounded { raw, max: None, map }.near_max(), (0, 3));
+        }
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub enum Error {
         /// What it may be.
         advice: String,
     },
+    /// A process that shares the batch is missing.
+    #[error("{0}")]
+    Across(String),
     /// libtorch refused an operation.
     #[error("libtorch: {0}")]
     Torch(#[from] tch::TchError),

@@ -33,6 +33,8 @@ pub enum NoiseConfig {
 #[derive(Debug)]
 pub struct Gaussian {
     noise: GaussianNoise,
+    /// β of a weighted loss.
+    weighting: f64,
 }
 
 #[derive(Debug)]
@@ -80,7 +82,31 @@ impl Gaussian {
             }
             NoiseConfig::Predicted => GaussianNoise::Predicted,
         };
-        Ok(Self { noise })
+        Ok(Self { noise, weighting: 0.0 })
+    }
+
+    /// Weighs examples in [`Self::nll`] by `σ²ᵝ` (Seitzer et al. 2022, β-NLL). Where mean and noise are learnt together, an
+    /// example with much noise hardly moves its mean; with β = 1 all means move as in least squares. The weights have no
+    /// gradient, and their mean over a batch is 1: the KL counts as much as without them.
+    ///
+    /// # Errors
+    /// When β is not between 0 and 1, or the noise is the same for all inputs.
+    pub fn weighted(self, beta: f64) -> Result<Self> {
+        if !(0.0..=1.0).contains(&beta) {
+            return Err(Error::setting(
+                "beta_nll",
+                beta,
+                "must lie between 0 (the likelihood itself) and 1; 0.5 is usual",
+            ));
+        }
+        if beta > 0.0 && !matches!(self.noise, GaussianNoise::Predicted) {
+            return Err(Error::setting(
+                "beta_nll",
+                beta,
+                "is for noise that the network predicts, kind = \"predicted\"",
+            ));
+        }
+        Ok(Self { weighting: beta, ..self })
     }
 
     /// How many outputs the network needs.
@@ -114,11 +140,17 @@ impl Gaussian {
         GaussianOutput { mean, variance }
     }
 
-    /// Mean negative log-likelihood of a batch. `[N, outputs]`, `[N]` → scalar
+    /// Mean negative log-likelihood of a batch, its examples [weighted](Self::weighted) where that is asked for.
+    /// `[N, outputs]`, `[N]` → scalar
     pub fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
         let GaussianOutput { mean, variance } = self.output(outputs);
         let quadratic = (targets - mean).square() / &variance;
-        ((quadratic + variance.log() + LN_2PI) * 0.5).mean(outputs.kind())
+        let each = (quadratic + variance.log() + LN_2PI) * 0.5; // [N]
+        if self.weighting > 0.0 {
+            let weights = variance.detach().pow_tensor_scalar(self.weighting);
+            return (each * &weights / weights.mean(outputs.kind())).mean(outputs.kind());
+        }
+        each.mean(outputs.kind())
     }
 
     /// Expected second derivatives of the NLL by the outputs: `1/σ²` for the mean, and for a raw deviation `2(σ'/σ)²`.
@@ -154,15 +186,23 @@ pub const VOID: i64 = 255;
 /// # Shapes
 /// `[N, classes, h, w]`, `[N, H, W]`, weights `[classes]` → scalar
 pub fn pixel_nll(logits: &Tensor, labels: &Tensor, weights: Option<&Tensor>) -> Tensor {
-    let (classes, size) = (logits.size()[1], labels.size());
+    let size = labels.size();
     let logits = logits.to_kind(Kind::Float).upsample_bilinear2d([size[1], size[2]], false, None, None);
     let sum = logits.cross_entropy_loss(labels, weights, Reduction::Sum, VOID, 0.0);
+    sum / pixel_mass(labels, weights).clamp_min(f64::from(f32::MIN_POSITIVE))
+}
+
+/// What [`pixel_nll`] divides by: how many pixels have a class, each with the weight of its class. Scalar.
+pub fn pixel_mass(labels: &Tensor, weights: Option<&Tensor>) -> Tensor {
     let counts = labels.ne(VOID).to_kind(Kind::Float);
     let mass = match weights {
-        Some(weights) => counts * weights.index_select(0, &labels.clamp(0, classes - 1).flatten(0, -1)).view_as(labels),
+        Some(weights) => {
+            let last = weights.size()[0] - 1;
+            counts * weights.index_select(0, &labels.clamp(0, last).flatten(0, -1)).view_as(labels)
+        }
         None => counts,
     };
-    sum / mass.sum(Kind::Float).clamp_min(f64::from(f32::MIN_POSITIVE))
+    mass.sum(Kind::Float)
 }
 
 /// β, the weight of the KL, over a training: 0 for `ml_epochs`, then linear to `weight` over `annealing_epochs`.

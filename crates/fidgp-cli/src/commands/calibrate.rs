@@ -43,10 +43,12 @@ pub fn run(arguments: &Calibrate) -> Outcome {
     let folder = super::quoted(&arguments.folder.display().to_string());
     match found.calibration {
         Some(_) => {
-            tell!("kept in {CALIBRATION_FILE}; `fidgp predict {folder} INPUT` now says what to do with a prediction")
+            tell!("kept in {CALIBRATION_FILE}; `fidgp predict {folder} INPUT` now says what to do with a prediction");
         }
         None => {
-            tell!("too few examples for rules beside it; `fidgp eval {folder}` and `fidgp predict {folder}` now use it")
+            tell!(
+                "too few examples for rules beside it; `fidgp eval {folder}` and `fidgp predict {folder}` now use it"
+            );
         }
     }
     Ok(ExitCode::SUCCESS)

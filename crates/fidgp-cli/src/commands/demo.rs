@@ -15,29 +15,20 @@ use crate::args::Demo;
 use crate::progress::EpochBar;
 
 /// The demo is the repository's own config, so that `fidgp train` gives the same run.
-const CONFIG: &str = include_str!("../../../../configs/regression-left.toml");
+const CONFIG: &str = include_str!("../../../../configs/demo.toml");
 
 pub fn run(arguments: &Demo) -> Outcome {
     let overrides = [format!("seed={}", arguments.seed).parse()?];
     let config = config::parse(CONFIG, &overrides)?;
-    let TrainConfig { epochs, batch_size, kl, .. } = &config.train;
-    tell!(
-        "Training a Bayesian network on a curve with a gap: {batch_size} points, {epochs} epochs, KL weight {}.",
-        kl.weight
-    );
+    let TrainConfig { epochs, batch_size, .. } = &config.train;
+    tell!("Training a Bayesian network on a curve with a gap: {batch_size} points, {epochs} epochs.");
     tch::set_num_threads(1);
+    let (device, stop) = (device::choose(&arguments.device)?, super::stop_on_interrupt());
     let context = RunContext {
-        device: device::choose(&arguments.device)?,
-        data_root: "data".into(),
-        run: arguments.out.clone(),
-        resume: false,
         force: is_demo(&arguments.out),
-        member: None,
-        splits: None,
-        parallel: 1,
-        stop: super::stop_on_interrupt(),
         command: Some(format!("fidgp demo --seed {}", arguments.seed)),
         resume_command: format!("fidgp train --resume {}", super::quoted(&arguments.out.display().to_string())),
+        ..RunContext::new(&arguments.out, "data", device, stop)
     };
     let mut bar = EpochBar::new(&config);
     let results = experiment::run(&config, &context, &mut bar)?;
@@ -45,7 +36,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     results.iter().try_for_each(super::print_metrics)?;
     let page = report::write_report(&[report::Run::read(&arguments.out)?], &arguments.out.join("report.html"))?.html;
     tell!(
-        "\nLook at {}\nThe band is narrow where there are points and wide in the gap: that is the whole idea.",
+        "\nLook at {}\nThe band is narrow where there are points, and grows in the gap and on either side: that is the whole idea.",
         page.display()
     );
     Ok(ExitCode::SUCCESS)

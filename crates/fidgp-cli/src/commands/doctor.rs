@@ -32,6 +32,7 @@ pub fn run(cuda: &CudaLibrary) -> Outcome {
             tch::get_num_interop_threads()
         ),
     );
+    line("processes", processes());
     line("cache", cache_folder());
     line(
         "data",
@@ -60,6 +61,15 @@ fn all_devices() -> Vec<Device> {
 
 fn devices() -> String {
     all_devices().iter().map(|device| format!("{device:?}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What a launcher says of other processes.
+fn processes() -> String {
+    match super::processes::launched() {
+        Ok(None) => "this one alone, as far as the environment says".to_owned(),
+        Ok(Some(launched)) => launched.summary(),
+        Err(error) => error.to_string(),
+    }
 }
 
 fn cache_folder() -> String {

@@ -19,19 +19,9 @@ pub fn run(arguments: &Eval) -> Outcome {
     config.predict.draws = arguments.draws.unwrap_or(config.predict.draws);
     config.check()?;
     tch::set_num_threads(threads_for(config, arguments.place.threads)?);
-    let context = RunContext {
-        device,
-        data_root: data_root(arguments.place.data.as_deref(), config)?,
-        run: arguments.run.clone(),
-        resume: true,
-        force: false,
-        member: None,
-        splits: None,
-        parallel: 1,
-        stop: &AtomicBool::new(false),
-        command: Some(command_line()),
-        resume_command: String::new(),
-    };
+    let (data_root, stop) = (data_root(arguments.place.data.as_deref(), config)?, AtomicBool::new(false));
+    let context = RunContext::new(&arguments.run, data_root, device, &stop);
+    let context = RunContext { resume: true, command: Some(command_line()), ..context };
     let results = experiment::evaluate(&mut predictor, &context)?;
     if arguments.json {
         super::print_json(&results)?;

@@ -36,11 +36,16 @@ fn file(arguments: &Export) -> Outcome {
         tell!("{count} tensors of the posterior mean; in PyTorch: load_state_dict(safetensors.torch.load_file(...))");
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.draws.is_none() && trained.model.posterior.is_some() {
+        let why = "is missing: the run predicts with its linearised posterior; --draws linearised writes that, --draws 8 draws of \
+                   the weights instead, which are another prediction, and --draws mean none";
+        return Err(LabError::config("--draws", why));
+    }
     let weights = weights(arguments.draws.as_deref(), trained.config.predict.draws)?;
     if let Weights::Draws(count) = weights {
         tell!("{count} draws are up to {count} times the weights of the network");
     }
-    let bytes = model_folder::export_graph(&trained, weights, out)?;
+    let bytes = model_folder::export_graph(&trained, weights, dtype(arguments), out)?;
     super::print(&format!("{}\n", out.display()))?;
     tell!("{:.2} MB", bytes as f64 / 1e6);
     Ok(ExitCode::SUCCESS)
@@ -50,12 +55,24 @@ fn weights(given: Option<&str>, usual: u64) -> Result<Weights, LabError> {
     match given {
         None => Ok(Weights::Draws(usual)),
         Some("mean") => Ok(Weights::Mean),
+        Some("linearised") => Ok(Weights::Linearised),
         Some(text) => {
             let count = text.parse().ok().filter(|count| *count > 0);
-            let wrong =
-                || LabError::config("--draws", format!("= {text} must be `mean` or a number of draws, such as 8"));
+            let wrong = || {
+                LabError::config(
+                    "--draws",
+                    format!("= {text} must be `mean`, `linearised`, or a number of draws, such as 8"),
+                )
+            };
             count.map(Weights::Draws).ok_or_else(wrong)
         }
+    }
+}
+
+fn dtype(arguments: &Export) -> model_folder::Dtype {
+    match arguments.dtype {
+        args::Dtype::F32 => model_folder::Dtype::F32,
+        args::Dtype::F16 => model_folder::Dtype::F16,
     }
 }
 
@@ -70,13 +87,9 @@ fn folder(arguments: &Export) -> Outcome {
         return Err(LabError::config(out.display().to_string(), why));
     }
     super::check_is_run(run)?;
-    let dtype = match arguments.dtype {
-        args::Dtype::F32 => model_folder::Dtype::F32,
-        args::Dtype::F16 => model_folder::Dtype::F16,
-    };
     let data = arguments.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
     let predictor = Trained::of_run(run, Device::Cpu, data.as_deref())?;
-    let rounding = model_folder::export(run, &predictor, dtype, out)?;
+    let rounding = model_folder::export(run, &predictor, dtype(arguments), out)?;
     super::print(&format!("{}\n", out.display()))?;
     tell!("{:.2} MB of parameters", rounding.bytes as f64 / 1e6);
     if let Some((layer, change)) = &rounding.worst {

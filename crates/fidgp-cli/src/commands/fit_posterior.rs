@@ -23,7 +23,7 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
     let config = config::parse(&config.to_toml()?, &overrides)?;
     tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
     let data = data_root(arguments.place.data.as_deref(), &config)?;
-    let record = experiment::fit_posterior(&mut predictor, &config, &arguments.run, (&data, device))?;
+    let record = experiment::fit_posterior(&mut predictor, &config, &arguments.run, &data)?;
     if arguments.json {
         super::print_json(&record)?;
         return Ok(ExitCode::SUCCESS);

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod compare;
 pub mod complexity;
+pub mod compress;
 pub mod cost;
 pub mod data;
 pub mod demo;
@@ -11,10 +12,13 @@ pub mod doctor;
 pub mod eval;
 pub mod export;
 pub mod fit_posterior;
+pub mod launch;
 pub mod monitor;
 pub mod onnx;
 pub mod ood;
 pub mod predict;
+mod processes;
+pub mod reference;
 pub mod report;
 pub mod serve;
 pub mod train;
@@ -137,7 +141,8 @@ fn check_is_run(folder: &Path) -> Result<(), LabError> {
     ))
 }
 
-/// Prints the metrics of a run, with standard errors where there are several splits.
+/// Prints the metrics of a run, with standard errors where there are several splits, and how much of its uncertainty is
+/// epistemic.
 fn print_metrics(results: &Results) -> Result<(), LabError> {
     let width = results.metrics.keys().map(String::len).max().unwrap_or(0);
     let line = |(name, value): (&String, &Option<f64>)| {
@@ -148,5 +153,9 @@ fn print_metrics(results: &Results) -> Result<(), LabError> {
         let notes = notes.map(|(what, value)| format!("  ({what} {value})")).collect::<Vec<_>>().concat();
         format!("{name:width$}  {value}{error}{notes}\n")
     };
-    print(&results.metrics.iter().map(line).collect::<String>())
+    print(&results.metrics.iter().map(line).collect::<String>())?;
+    let Some(uncertainty) = &results.uncertainty else { return Ok(()) };
+    print(&format!("\n{}\n", uncertainty.sentence()))?;
+    uncertainty.warnings.iter().for_each(|warning| tell!("warning: {warning}"));
+    Ok(())
 }

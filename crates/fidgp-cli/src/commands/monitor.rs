@@ -41,9 +41,9 @@ pub fn run(arguments: &args::Monitor) -> Outcome {
         tell!("{}", out.display());
     }
     if arguments.json {
-        super::print_json(&found)?
+        super::print_json(&found)?;
     } else {
-        super::print(&said(&found))?
+        super::print(&said(&found))?;
     }
     Ok(if found.alarm() { ExitCode::from(ALARM) } else { ExitCode::SUCCESS })
 }

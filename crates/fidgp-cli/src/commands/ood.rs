@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fidgp_lab::ood::{self, More, OneU, STATISTICS_FILE, Settings};
+use fidgp_lab::ood::{self, More, STATISTICS_FILE, Settings, WeightChoice};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::{LabError, device};
 use fidgp_report::pages;
@@ -57,7 +57,7 @@ fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings
         near: arguments.near.clone(),
         choose_on: arguments.choose_on.clone(),
         root,
-        u: arguments.draw.map_or(OneU::Mean, OneU::Draw),
+        u: arguments.draw.map_or(WeightChoice::Mean, WeightChoice::Draw),
         draws,
         gradients: !arguments.forward_only,
         limit: arguments.limit.map_or(usize::MAX, std::num::NonZero::get),
@@ -66,7 +66,7 @@ fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings
         seed: arguments.seed,
         skip_controls: arguments.unsafe_skip_controls,
         command: Some(command_line()),
-        more: More { statistics: None, paper_protocol: arguments.paper_protocol },
+        more: More { paper_protocol: arguments.paper_protocol, ..More::default() },
     }
 }
 

@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use fidgp_lab::config::{self, DataConfig, NetworkConfig, RunConfig};
 use fidgp_lab::experiment;
@@ -10,15 +11,20 @@ use fidgp_lab::files::CONFIG_FILE;
 use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::Watch;
 use fidgp_lab::{LabError, device};
+use fidgp_report::record::Results;
+use fidgp_torch::Group;
 
-use super::Outcome;
+use super::{Outcome, processes};
 use crate::args::Train;
 use crate::progress::{EpochBar, SplitBar};
 
 pub fn run(arguments: &Train) -> Outcome {
     let (config, run, resume) = plan(arguments)?;
-    let device = device::choose(&arguments.place.device)?;
-    tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
+    let launched = processes::launched()?;
+    let device = device::choose(&processes::device_name(&arguments.place.device, launched.as_ref()))?;
+    let threads = threads_for(&config, arguments.place.threads)?;
+    let shared = launched.as_ref().filter(|_| arguments.place.threads.is_none());
+    tch::set_num_threads(shared.map_or(threads, |others| (threads / others.local_size as i32).max(1)));
     let context = RunContext {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -32,6 +38,9 @@ pub fn run(arguments: &Train) -> Outcome {
         command: Some(command_of_run()),
         resume_command: resume_command(arguments, &run),
     };
+    if let Some(group) = processes::join(launched.as_ref(), device)? {
+        return together(&config, &context, &group);
+    }
     let mut watch: Box<dyn Watch + Send> = match config.data {
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
         _ => Box::new(EpochBar::new(&config)),
@@ -42,9 +51,26 @@ pub fn run(arguments: &Train) -> Outcome {
         tell!("\nonce all members are there: {}", super::resume_command(&run, &arguments.place));
         return Ok(ExitCode::SUCCESS);
     };
-    super::print_metrics(&results)?;
+    show(&results, &run)
+}
+
+fn show(results: &Results, run: &Path) -> Outcome {
+    super::print_metrics(results)?;
     tell!("\nrun: {}\nlook at it with: fidgp report {}", run.display(), super::quoted(&run.display().to_string()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Trains as one of several processes. The others are told when this one fails.
+fn together(config: &RunConfig, context: &RunContext, group: &Arc<Group>) -> Outcome {
+    let mut watch: Box<dyn Watch + Send> =
+        if group.rank() == 0 { Box::new(EpochBar::new(config)) } else { Box::new(()) };
+    let done = experiment::run_together(config, context, group, watch.as_mut());
+    drop(watch);
+    match &done {
+        Ok(_) | Err(LabError::Group(_)) => group.leave(),
+        Err(error) => group.fail(&crate::words::without_trace(&error.to_string())),
+    }
+    done?.map_or(Ok(ExitCode::SUCCESS), |results| show(&results, &context.run))
 }
 
 /// The command that goes on with a run, for the same member or splits.

@@ -1,39 +1,22 @@
 //! `fidgp wrap`
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use fidgp_lab::config::{self, StartConfig};
-use fidgp_lab::device;
+use fidgp_lab::config::{self, Override, RunConfig, StartConfig};
 use fidgp_lab::experiment::{self, WrapReport};
 use fidgp_lab::run_folder::RunContext;
+use fidgp_lab::{LabError, device};
 
 use super::Outcome;
 use super::train::{command_line, data_root, threads_for};
-use crate::args::Wrap;
+use crate::args::{Place, Wrap};
 
 pub fn run(arguments: &Wrap) -> Outcome {
-    let mut config = config::read(&arguments.config, &arguments.overrides)?;
-    if let Some(weights) = &arguments.weights {
-        let statistics_images = config.start.as_ref().map_or_else(StartConfig::default_images, |s| s.statistics_images);
-        let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
-        config.start = Some(StartConfig { weights: weights.clone(), statistics_images, backbone });
-    }
-    tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
-    let context = RunContext {
-        device: device::choose(&arguments.place.device)?,
-        data_root: data_root(arguments.place.data.as_deref(), &config)?,
-        run: arguments.out.clone().unwrap_or_default(),
-        resume: false,
-        force: arguments.force,
-        member: None,
-        splits: None,
-        parallel: 1,
-        stop: &AtomicBool::new(false),
-        command: Some(command_line()),
-        resume_command: super::resume_command(&arguments.out.clone().unwrap_or_default(), &arguments.place),
-    };
+    let config = config_of(&arguments.config, arguments.weights.as_deref(), &arguments.overrides)?;
+    let context = context_of(&config, &arguments.place, arguments.out.as_deref(), arguments.force)?;
     let report = experiment::wrap(&config, &context, arguments.out.is_some(), &mut |text| tell!("{text}"))?;
     if arguments.json {
         super::print_json(&report)?;
@@ -47,6 +30,37 @@ pub fn run(arguments: &Wrap) -> Outcome {
         tell!("\nrun: {}\ntrain it with: {}", run.display(), context.resume_command);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The config in a file, or around a graph, and the weights it starts at.
+pub fn config_of(file: &Path, weights: Option<&Path>, overrides: &[Override]) -> Result<RunConfig, LabError> {
+    let graph = config::is_graph(file);
+    let mut config = if graph { config::around_graph(file, overrides)? } else { config::read(file, overrides)? };
+    if let Some(weights) = weights {
+        let statistics_images = config.start.as_ref().map_or_else(StartConfig::default_images, |s| s.statistics_images);
+        let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
+        config.start = Some(StartConfig { weights: weights.to_owned(), statistics_images, backbone });
+    }
+    Ok(config)
+}
+
+/// Where a network that is not trained yet is measured and kept.
+pub fn context_of(
+    config: &RunConfig,
+    place: &Place,
+    out: Option<&Path>,
+    force: bool,
+) -> Result<RunContext<'static>, LabError> {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    tch::set_num_threads(threads_for(config, place.threads)?);
+    let run = out.unwrap_or(Path::new("")).to_owned();
+    let (data_root, device) = (data_root(place.data.as_deref(), config)?, device::choose(&place.device)?);
+    Ok(RunContext {
+        force,
+        command: Some(command_line()),
+        resume_command: super::resume_command(&run, place),
+        ..RunContext::new(run, data_root, device, &NEVER)
+    })
 }
 
 fn table(report: &WrapReport) -> String {

@@ -1,18 +1,18 @@
 //! The order of crates and modules, checked: data flows one way. A new crate gets its place in `rules.rs` first, a new module
 //! in ARCHITECTURE.md.
 
+mod public;
 mod rules;
 mod rust_text;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use public::public_names;
 use rules::{backwards_dependencies, backwards_references, orders};
 use rust_text::{code_only, tokens};
 
 const LONGEST_FILE: usize = 500;
-/// Crates whose modules are being rebuilt.
-const WITHOUT_ORDER: [&str; 1] = ["fidgp-zoo"];
 
 #[test]
 fn crates_build_only_on_those_before_them() {
@@ -31,7 +31,6 @@ fn modules_use_only_those_before_them() {
         let files: Vec<_> = rust_files(&source).iter().map(|path| (relative(path, &source), read(path))).collect();
         match orders.get(&name) {
             Some(order) => backwards_references(&name, order, &files),
-            None if WITHOUT_ORDER.contains(&name.as_str()) => Vec::new(),
             None => vec![format!("crates/{name}: ARCHITECTURE.md gives its modules no order")],
         }
     });
@@ -57,6 +56,37 @@ fn files_stay_short() {
     let lengths = sources.map(|path| (read(&path).lines().count(), relative(&path, &workspace())));
     let complaints = lengths.filter(|(lines, _)| *lines > LONGEST_FILE);
     assert_none(complaints.map(|(lines, name)| format!("{name}: {lines} lines, more than {LONGEST_FILE}: split it")));
+}
+
+/// What a user programs against. A name that goes, or gets another meaning, is a line under *Breaking* in CHANGELOG.md.
+#[test]
+fn public_names_are_as_they_were() {
+    for (name, part) in [("fidgp", ""), ("fidgp-zoo", ""), ("fidgp-lab", "predict")] {
+        let source = workspace().join("crates").join(name).join("src");
+        let files = rust_files(&source).into_iter().map(|path| (relative(&path, &source), read(&path)));
+        let files: Vec<_> = files.filter(|(path, _)| path == "lib.rs" || path.starts_with(part)).collect();
+        insta::assert_snapshot!(format!("public-{name}"), public_names(&files).join("\n"));
+    }
+}
+
+/// ARCHITECTURE.md leads through a training step in at most twelve files, each of which has the functions that it names.
+#[test]
+fn the_walk_through_a_training_step_is_true() {
+    let page = read(&workspace().join("ARCHITECTURE.md"));
+    let walk = page.split("## What happens in one training step").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let steps: Vec<Vec<&str>> = walk
+        .expect("a walk")
+        .lines()
+        .filter_map(|line| line.split_once(". `crates/"))
+        .map(|(_, rest)| rest.split(": ").next().unwrap_or_default().split('`').step_by(2).collect())
+        .collect();
+    assert!((8..=12).contains(&steps.len()), "{steps:?}");
+    let missing = steps.iter().flat_map(|step| {
+        let text = read(&workspace().join("crates").join(step[0]));
+        let absent = step[1..].iter().filter(move |name| !text.contains(&format!("fn {name}")));
+        absent.map(|name| format!("{}: no function `{name}`", step[0]))
+    });
+    assert_none(missing.collect::<Vec<_>>());
 }
 
 #[test]

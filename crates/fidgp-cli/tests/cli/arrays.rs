@@ -2,35 +2,28 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::configs::{self, changed};
 use crate::{Place, Said, fixture, json};
 
-const CONFIG: &str = r#"
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::IMAGES,
+        r#"
 name = "small"
 method = "fidgp"
 seed = 5
-[data]
-set = "arrays"
-path = "mine"
-validation_fraction = 0.25
-limit = 50
-[network]
-kind = "resnet-cifar"
-depth = 8
-[inducing]
-inducing_rows = 8
-inducing_cols = 8
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 3
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-[predict]
-draws = 2
-"#;
+data = { set = "arrays", path = "mine", validation_fraction = 0.25, limit = 50 }
+network = { kind = "resnet-cifar", depth = 8 }
+inducing = { inducing_rows = 8, inducing_cols = 8 }
+train.epochs = 3
+predict.draws = 2
+"#,
+    )
+});
 
 /// The records of CIFAR-100 (coarse label, fine label, pixels) as pixels and fine labels.
 fn cifar(part: &str) -> (Vec<u8>, Vec<u8>) {
@@ -63,7 +56,7 @@ fn write_npy(file: &Path, kind: &str, shape: &str, content: &[u8]) {
 /// The images of `cifar100-small`: as `.safetensors` in `data/mine`, as `.npy` with int64 labels in `data/npy`.
 fn place() -> Place {
     let place = Place::new();
-    place.write("small.toml", CONFIG);
+    place.write("small.toml", &CONFIG);
     for part in ["train", "test"] {
         let (pixels, labels) = cifar(part);
         write_stored(&place.path(&format!("data/mine/{part}.safetensors")), 32, &pixels, &labels);
@@ -116,6 +109,47 @@ fn arrays_train_as_the_same_images_of_the_catalogue_do() {
         write_stored(&place.path(&format!("data/mine/{part}.safetensors")), 16, &pixels[..4 * 768], &labels[..4]);
     }
     place.fidgp(&resume).ends(2).says(&["data.image", "[3, 32, 32]", "has [3, 16, 16]"]);
+}
+
+/// Features for images, or the gradients of the last layer: fitted to a run, used, passed on, checked, removed.
+#[test]
+fn classes_get_a_linearised_posterior() {
+    let place = place();
+    train(&place, "run", &["--set", "data.classes=100"]).ends(0);
+    let pictures = fixture("cifar100-pictures");
+    let said = |model: &str| -> Value {
+        let pictures = pictures.to_str().unwrap();
+        let said = place.fidgp(&["predict", model, pictures, "--device", "cpu", "--json"]).ends(0);
+        serde_json::from_str::<Value>(&said.out).unwrap()["inputs"].clone()
+    };
+    let fit = |more: &[&str]| {
+        place.fidgp(&[&["fit-posterior", "run", "--device", "cpu", "--data", "data"], more].concat()).ends(0);
+        json(&place.path("run/posterior.json"))
+    };
+    let before = said("run");
+    let of_last_layer = fit(&["--set", "posterior.directions=gradients", "--set", "posterior.layers=[\"linear\"]"]);
+    assert_eq!((&of_last_layer["features"], &of_last_layer["layers"]), (&false.into(), &serde_json::json!(["linear"])));
+    assert_ne!(said("run"), before);
+    let features = fit(&["--set", "posterior.examples=30"]);
+    assert_eq!((&features["features"], &features["structure"]), (&true.into(), &"kronecker".into()));
+    let after = said("run");
+    assert!(after[0]["epistemic"].as_f64().unwrap() > 0.0 && after != before, "{after}");
+    let eval = place.fidgp(&["eval", "run", "--device", "cpu", "--data", "data", "--json"]).ends(0);
+    let eval: Value = serde_json::from_str(&eval.out).unwrap();
+    assert!(eval["uncertainty"]["share"].as_f64().unwrap() > 0.0 && eval["metrics"]["cls/NLL"].is_f64(), "{eval}");
+    assert!(eval["metrics"].get("cls/NLL_per_draw").is_none(), "there are no draws that would have an NLL each");
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    let passed_on = said("model");
+    for field in ["epistemic", "total"] {
+        let (mine, theirs) = (after[0][field].as_f64().unwrap(), passed_on[0][field].as_f64().unwrap());
+        assert!((mine - theirs).abs() < 1e-5, "{field}: {mine} {theirs}");
+    }
+    let tensors = place.path("run/posterior.safetensors");
+    let mut bytes = fs::read(&tensors).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&tensors, bytes).unwrap();
+    let predict = ["predict", "run", pictures.to_str().unwrap(), "--device", "cpu"];
+    place.fidgp(&predict).ends(1).says(&["posterior.safetensors", "SHA-256"]);
 }
 
 /// Nobody says how many classes there are and how large images are: the run remembers it for whoever uses the network.

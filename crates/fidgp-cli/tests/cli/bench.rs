@@ -1,39 +1,30 @@
 //! Times: what is measured, and how it grows. The times themselves are the machine's affair.
 
+use std::sync::LazyLock;
+
 use crate::child::Running;
+use crate::configs::{self, changed};
 use crate::{Place, contents, json};
 
 /// A ResNet-18 of a sixteenth of the usual width.
-const TINY: &str = r#"
+static TINY: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::IMAGES,
+        r#"
 name = "tiny"
 method = "fidgp"
-[data]
-set = "images"
-name = "mnist"
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 4
-[inducing]
-inducing_rows = 4
-inducing_cols = 4
-[[inducing.rules]]
-layers = ["fc"]
-inducing_rows = 2
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 1
-batch_size = 2
-optimiser = { kind = "adam", learning_rate = 0.001 }
-"#;
+data.name = "mnist"
+inducing = { inducing_rows = 4, inducing_cols = 4, rules = [{ layers = ["fc"], inducing_rows = 2 }] }
+train = { batch_size = 2, optimiser.learning_rate = 0.001 }
+"#,
+    )
+});
 
 const QUICK: [&str; 10] = ["bench", "tiny.toml", "--batch", "2", "--draws", "2", "--rounds", "1", "--device", "cpu"];
 
 fn place() -> Place {
     let place = Place::new();
-    place.write("tiny.toml", TINY);
+    place.write("tiny.toml", &TINY);
     place
 }
 

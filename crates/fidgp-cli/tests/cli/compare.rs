@@ -1,9 +1,11 @@
 //! Several methods side by side.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::configs::{self, changed};
 use crate::{Place, Said, TINY};
 
 fn compare(place: &Place, more: &[&str]) -> Said {
@@ -154,7 +156,7 @@ fn what_cannot_be_compared_is_said() {
 #[test]
 fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
     let place = Place::new();
-    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    fs::write(place.0.path().join("images.toml"), &*IMAGES).unwrap();
     let (data, pictures) = (crate::fixture("cifar100-small"), crate::fixture("cifar100-pictures"));
     let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
     let methods = "deterministic,batch-ensemble,laplace,ddu,mc-dropout";
@@ -227,7 +229,7 @@ fn images_are_compared_out_of_distribution_too_and_a_run_is_calibrated() {
 #[test]
 fn a_temperature_at_the_end_of_its_range_is_said_to_be() {
     let place = Place::new();
-    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    fs::write(place.0.path().join("images.toml"), &*IMAGES).unwrap();
     let data = crate::fixture("cifar100-small");
     let place_of_data = ["--data", data.to_str().unwrap(), "--device", "cpu"];
     let still = ["--set", "train.optimiser.learning_rate=1e-9", "--set", "seed=1"];
@@ -242,7 +244,7 @@ fn a_temperature_at_the_end_of_its_range_is_said_to_be() {
 #[test]
 fn every_classification_is_measured_with_a_temperature_too() {
     let place = Place::new();
-    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    fs::write(place.0.path().join("images.toml"), &*IMAGES).unwrap();
     let data = crate::fixture("cifar100-small");
     let at = ["--data", data.to_str().unwrap(), "--device", "cpu"];
     let compare = |more: &[&str]| {
@@ -278,27 +280,15 @@ fn every_classification_is_measured_with_a_temperature_too() {
     assert!(!same(&tempered["metrics"]["cls/NLL"]["mean"], &document["contenders"][1]["metrics"]["cls/NLL"]["mean"]));
 }
 
-const IMAGES: &str = r#"
-name = "images"
-method = "deterministic"
+static IMAGES: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::IMAGES,
+        r#"
 seed = 3
-[data]
-set = "images"
-name = "cifar100"
-augment = "none"
-validation_fraction = 0.2
-[network]
-kind = "resnet"
-depth = 18
-stem = "cifar"
-width = 4
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 1
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-"#;
+data = { name = "cifar100", augment = "none", validation_fraction = 0.2 }
+"#,
+    )
+});
 
 #[test]
 fn complexity_is_counted_measured_and_drawn() {

@@ -2,37 +2,29 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::configs::{self, changed};
 use crate::{Place, fixture, json};
 
-pub const CONFIG: &str = r#"
+pub static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::IMAGES,
+        r#"
 name = "small"
 method = "fidgp"
 seed = 5
-[data]
-set = "images"
-name = "cifar100"
-[network]
-kind = "resnet-cifar"
-depth = 8
-[inducing]
-inducing_rows = 24
-inducing_cols = 24
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 15
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-schedule = { kind = "cosine", warmup_epochs = 1.0 }
-kl = { weight = 0.001 }
-[predict]
-draws = 4
-"#;
+data.name = "cifar100"
+network = { kind = "resnet-cifar", depth = 8 }
+inducing = { inducing_rows = 24, inducing_cols = 24 }
+train = { epochs = 15, schedule = { kind = "cosine", warmup_epochs = 1.0 }, kl.weight = 0.001 }
+predict.draws = 4
+"#,
+    )
+});
 
 /// One small training on real images of CIFAR-100, shared by the tests below.
 pub fn trained() -> &'static Path {
@@ -40,7 +32,7 @@ pub fn trained() -> &'static Path {
     let (_, run) = RUN.get_or_init(|| {
         // statics are never dropped: what stays behind is in Cargo's own folder
         let place = Place(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder"));
-        place.write("small.toml", CONFIG);
+        place.write("small.toml", &CONFIG);
         let data = fixture("cifar100-small");
         place
             .fidgp(&[

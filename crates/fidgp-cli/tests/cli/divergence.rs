@@ -15,7 +15,7 @@ fn stops(said: Said, texts: &[&str]) -> Said {
 
 /// A plain network on the little images, one batch an epoch.
 fn images(place: &Place, more: &[&str]) -> Said {
-    place.write("t.toml", crate::wrap::PLAIN);
+    place.write("t.toml", &crate::wrap::PLAIN);
     let data = fixture("cifar100-small");
     let words = ["train", "t.toml", "--device", "cpu", "--out", "run", "--data", data.to_str().unwrap()];
     place.fidgp(&[&words, more].concat())

@@ -1,10 +1,12 @@
 //! A trained network measured again; and images from files to metrics.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use crate::Place;
+use crate::configs::{self, changed};
 
 fn metrics(text: &str) -> Value {
     serde_json::from_str::<Value>(text).unwrap()["metrics"].clone()
@@ -63,39 +65,28 @@ pub(crate) fn write_cifar10(place: &Place) {
     fs::write(folder.join("batches.meta.txt"), classes.join("\n") + "\n").unwrap();
 }
 
-pub(crate) const IMAGES: &str = r#"
-name = "images"
+pub(crate) static IMAGES: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::IMAGES,
+        r#"
 method = "fidgp"
 seed = 3
-[data]
-set = "images"
-name = "cifar10"
-validation_fraction = 0.2
-[network]
-kind = "resnet-cifar"
-depth = 8
-[inducing]
-inducing_rows = 8
-inducing_cols = 8
-[likelihood]
-kind = "categorical"
-smoothing = 0.05
-[train]
-epochs = 12
-batch_size = 20
-optimiser = { kind = "adam", learning_rate = 0.01 }
-kl = { weight = 0.01 }
-select = "best"
-[predict]
-draws = 2
-"#;
+data.validation_fraction = 0.2
+network = { kind = "resnet-cifar", depth = 8 }
+inducing = { inducing_rows = 8, inducing_cols = 8 }
+likelihood.smoothing = 0.05
+train = { epochs = 12, kl.weight = 0.01, select = "best" }
+predict.draws = 2
+"#,
+    )
+});
 
 /// Chance is 0.1; brightness alone tells the classes apart, so a network that learns at all is far above it.
 #[test]
 fn images_are_learnt_from_files_to_metrics_and_back() {
     let place = Place::new();
     write_cifar10(&place);
-    fs::write(place.0.path().join("images.toml"), IMAGES).unwrap();
+    fs::write(place.0.path().join("images.toml"), &*IMAGES).unwrap();
     place.fidgp(&["train", "images.toml", "--device", "cpu", "--data", "data", "--out", "run"]).ends(0);
     let recorded = fs::read_to_string(place.0.path().join("run/results.json")).unwrap();
     let values = metrics(&recorded);
@@ -117,13 +108,13 @@ fn images_are_learnt_from_files_to_metrics_and_back() {
 fn a_head_for_other_classes_is_left_behind() {
     let place = Place::new();
     write_cifar10(&place);
-    place.write("plain.toml", crate::wrap::PLAIN);
+    place.write("plain.toml", &crate::wrap::PLAIN);
     let data = crate::fixture("cifar100-small");
     let plain = ["train", "plain.toml", "--device", "cpu", "--data", data.to_str().unwrap(), "--out", "plain"];
     place.fidgp(&plain).ends(0);
     place.write(
         "images.toml",
-        &(IMAGES.to_owned() + "[start]\nweights = \"plain/checkpoint/last.safetensors\"\nstatistics_images = 0\n"),
+        &(IMAGES.clone() + "[start]\nweights = \"plain/checkpoint/last.safetensors\"\nstatistics_images = 0\n"),
     );
     let train = |out: &str, more: &[&str]| {
         let words =
@@ -151,7 +142,7 @@ fn a_head_for_other_classes_is_left_behind() {
 fn ddu_asks_for_two_images_of_a_class_first() {
     let place = Place::new();
     write_cifar10(&place);
-    place.write("images.toml", IMAGES);
+    place.write("images.toml", &IMAGES);
     let words = ["train", "images.toml", "--device", "cpu", "--data", "data", "--out", "run", "--set", "method=ddu"];
     let few = ["--set", "data.limit=11", "--set", "data.augment=none"];
     place.fidgp(&[&words[..], &few].concat()).ends(2).says(&["ddu", "has one training image"]);

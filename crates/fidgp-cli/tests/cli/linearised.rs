@@ -72,6 +72,29 @@ fn a_config_that_asks_for_one_is_measured_with_it() {
 }
 
 #[test]
+fn a_posterior_whose_draws_do_not_differ_is_warned_of_in_words_and_on_record() {
+    let place = place();
+    let said = place.fidgp(&[&TRAIN[..], &["sound", "--set", "posterior.kind=linearised"]].concat()).ends(0);
+    assert!(said.out.contains("of the predictive uncertainty (variance) on"), "{}", said.out);
+    assert!(!said.err.contains("practically nil"), "{}", said.err);
+    let sound = json(&place.path("sound/results.json"))["uncertainty"].clone();
+    assert!(sound["share"].as_f64().unwrap() > 0.005 && sound["scrambled"].as_f64().is_some(), "{sound}");
+    let tiny = ["init_sd_u=1e-7", "max_sd_u=1e-6", "init_lamda=1e-7", "max_lamda=1e-6"];
+    let tiny: Vec<_> = tiny.iter().flat_map(|tiny| ["--set".to_owned(), format!("inducing.{tiny}")]).collect();
+    let tiny: Vec<_> = tiny.iter().map(String::as_str).collect();
+    let said = place.fidgp(&[&TRAIN[..], &["inert"], &tiny].concat()).ends(0);
+    let words = ["warning: the epistemic uncertainty is practically nil", "fidgp fit-posterior", "inducing.max_sd_u"];
+    assert!(words.iter().all(|word| said.err.contains(word)), "{}", said.err);
+    let inert = json(&place.path("inert/results.json"))["uncertainty"].clone();
+    assert!(inert["share"].as_f64().unwrap() < 1e-4, "{inert}");
+    let again = place.fidgp(&["eval", "inert", "--device", "cpu", "--data", "data"]).ends(0);
+    assert!(again.err.contains("practically nil"), "{}", again.err);
+    place.fidgp(&["report", "inert"]).ends(0);
+    let page = fs::read_to_string(place.path("inert/report.html")).unwrap();
+    assert!(page.contains("Warning: the epistemic uncertainty is practically nil"));
+}
+
+#[test]
 fn a_posterior_of_other_weights_or_damaged_is_named() {
     let place = place();
     place.fidgp(&[&TRAIN[..], &["run", "--set", "posterior.kind=linearised"]].concat()).ends(0);
@@ -107,4 +130,35 @@ fn what_cannot_have_one_is_refused() {
         &["posterior.kind=linearised", "posterior.layers=[\"fc9\"]", "train.epochs=1", "train.select=last"],
         &["fc9", "fc1"],
     );
+}
+
+/// The reference of a tiny network: the dense posterior is the exact Gaussian process, and what is no such network is refused.
+#[test]
+fn a_run_is_compared_with_reference_posteriors() {
+    let place = Place::new();
+    let config =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/regression-small.toml")).unwrap();
+    place.write("small.toml", &config);
+    let tiny = ["data.train=12", "network.hidden=[3]", "train.epochs=20", "train.batch_size=12"];
+    let set: Vec<_> = tiny.iter().flat_map(|change| ["--set", change]).collect();
+    place.fidgp(&[&["train", "small.toml", "--out", "run", "--device", "cpu"], &set[..]].concat()).ends(0);
+    let short = ["reference", "run", "--chains", "2", "--draws", "40", "--warmup", "60"];
+    let said = place.fidgp(&[&short[..], &["--json"]].concat()).ends(0);
+    let found: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(found["weights"], 10);
+    assert!(found["dense_error"].as_f64().unwrap() < 1e-6, "{found}");
+    assert!(found["chains"]["r_hat"].as_f64().unwrap() >= 1.0);
+    let sd = |row: usize| found["posteriors"][row]["metrics"]["reg/EpistemicSD_outside"].as_f64().unwrap();
+    assert_eq!(found["posteriors"].as_array().unwrap().len(), 4);
+    assert!((sd(2) - sd(3)).abs() < 1e-6 * sd(2), "the run predicts with the dense posterior of its inducing space");
+    assert!(sd(1) >= sd(2) - 1e-6, "all weights know at least as much as the inducing matrices");
+    place.fidgp(&short).ends(0);
+    let set = ["--set", "network.batch_norm=true"];
+    place
+        .fidgp(
+            &[&["train", "small.toml", "--out", "normed", "--device", "cpu", "--set", "train.epochs=2"], &set[..]]
+                .concat(),
+        )
+        .ends(0);
+    place.fidgp(&["reference", "normed"]).ends(2).says(&["batch_norm = false"]);
 }

@@ -163,7 +163,7 @@ fn missing_data_are_named_and_the_run_can_begin_once_they_are_there() {
 #[test]
 fn a_run_is_only_given_up_for_one_that_can_begin() {
     let place = Place::new();
-    place.write("t.toml", crate::wrap::PLAIN);
+    place.write("t.toml", &crate::wrap::PLAIN);
     let data = crate::fixture("cifar100-small");
     let begin = |out: &str, more: &[&str]| {
         let words = ["train", "t.toml", "--device", "cpu", "--data", data.to_str().unwrap(), "--out", out];

@@ -142,7 +142,7 @@ fn numbers_on_the_command_line_are_checked() {
 #[test]
 fn a_data_set_that_is_not_one_of_small_images_is_told_where_it_belongs() {
     let place = Place::new();
-    place.write("images.toml", crate::deploy::CONFIG);
+    place.write("images.toml", &crate::deploy::CONFIG);
     let data = crate::fixture("cifar100-small");
     let with = |more: &[&str]| {
         let words = ["train", "images.toml", "--device", "cpu", "--data", data.to_str().unwrap()];
@@ -160,7 +160,7 @@ fn a_data_set_that_is_not_one_of_small_images_is_told_where_it_belongs() {
 #[test]
 fn inducing_sizes_are_checked_where_nothing_is_built() {
     let place = Place::new();
-    place.write("images.toml", crate::deploy::CONFIG);
+    place.write("images.toml", &crate::deploy::CONFIG);
     for size in ["-3", "0", "20000"] {
         let change = format!("inducing.inducing_rows={size}");
         let said = place.fidgp(&["cost", "images.toml", "--set", &change]).ends(2);

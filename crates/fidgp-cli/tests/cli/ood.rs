@@ -5,6 +5,7 @@ use std::path::Path;
 
 use fidgp_data::split;
 
+use crate::configs::changed;
 use crate::deploy::trained;
 use crate::{Place, Said, fixture, json};
 
@@ -137,13 +138,7 @@ fn statistics_are_fitted_once_and_again_for_other_weights() {
 #[test]
 fn a_plain_network_has_scores_and_no_released_procedure() {
     let place = Place::new();
-    let config = crate::deploy::CONFIG
-        .replace("\"fidgp\"", "\"deterministic\"")
-        .replace("epochs = 15", "epochs = 1")
-        .replace("_epochs = 1.0", "_epochs = 0.0");
-    let (start, end) = (config.find("[inducing]").unwrap(), config.find("[likelihood]").unwrap());
-    let config = config[..start].to_owned() + &config[end..].replace("kl = { weight = 0.001 }\n", "");
-    place.write("plain.toml", &config);
+    place.write("plain.toml", &changed(&crate::wrap::PLAIN, "train.epochs = 1"));
     let (data, pictures) = (fixture("cifar100-small"), fixture("cifar100-pictures"));
     let (data, pictures) = (data.to_str().unwrap(), pictures.to_str().unwrap());
     place.fidgp(&["train", "plain.toml", "--device", "cpu", "--data", data, "--out", "run"]).ends(0);

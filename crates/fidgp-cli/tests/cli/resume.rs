@@ -157,7 +157,7 @@ fn a_terminated_run_is_saved_and_its_advice_works() {
     let place = Place::new();
     let data = crate::fixture("cifar100-small");
     std::os::unix::fs::symlink(data, place.path("my data")).unwrap();
-    place.write("t.toml", crate::wrap::PLAIN);
+    place.write("t.toml", &crate::wrap::PLAIN);
     let words = ["train", "t.toml", "--device", "cpu", "--data", "my data", "--out", "run", "--set", ENDLESS];
     let said = signalled(&place, &words, "run/checkpoint/last.safetensors", "-TERM").ends(1);
     let (_, advice) = said.err.split_once("Go on with: fidgp ").unwrap_or_else(|| panic!("{said:?}"));

@@ -1,9 +1,11 @@
 //! A class for every pixel: from pictures with masks to metrics, maps and a report, and what is said of files that are wrong.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use image::{GrayImage, Luma, Rgb, RgbImage};
 
+use crate::configs::{self, changed};
 use crate::{Place, json};
 
 const WIDTH: u32 = 48;
@@ -33,48 +35,31 @@ fn write_pair(place: &Place, part: &str, number: u32) {
     mask.save(place.path(&format!("data/shapes/masks/{part}/{number:02}.png"))).unwrap();
 }
 
-const CONFIG: &str = r#"
-name = "shapes"
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::PIXELS,
+        r#"
 method = "fidgp"
 seed = 3
-[data]
-set = "segmentation"
-layout = "masks"
-path = "shapes"
-classes = ["ground", "red", "blue"]
-crop = [32, 32]
-scale = [0.9, 1.2]
-jitter = 0.1
-[network]
-kind = "fcn"
-depth = 18
-width = 8
+data = { scale = [0.9, 1.2], jitter = 0.1 }
+network.width = 8
+likelihood = { aux_weight = 0.4, class_weights = [1.0, 1.0, 1.5] }
+train = { epochs = 14, schedule.kind = "poly", validate_every = 7, select = "best" }
+predict = { draws = 3, window = [32, 40] }
 [inducing]
 layers = ["backbone.layer3.1.conv1", "backbone.layer4.1.conv2"]
 inducing_rows = 16
 inducing_cols = 16
-[likelihood]
-kind = "pixels"
-aux_weight = 0.4
-class_weights = [1.0, 1.0, 1.5]
-[train]
-epochs = 14
-batch_size = 8
-optimiser = { kind = "adam", learning_rate = 0.01 }
-schedule = { kind = "poly" }
-validate_every = 7
-select = "best"
-[predict]
-draws = 3
-window = [32, 40]
-"#;
+"#,
+    )
+});
 
 fn made() -> Place {
     let place = Place::new();
     for (part, count) in [("train", 24), ("val", 4), ("test", 5)] {
         (0..count).for_each(|number| write_pair(&place, part, number * 3 + part.len() as u32));
     }
-    place.write("run.toml", CONFIG);
+    place.write("run.toml", &CONFIG);
     place
 }
 

@@ -123,7 +123,7 @@ fn a_temperature_of_other_weights_is_refused() {
     let data = fixture("cifar100-small");
     let place_of_data = ["--data", data.to_str().unwrap(), "--device", "cpu", "--threads", "1"];
     let words = |command| [&[command, "run"][..], &place_of_data].concat();
-    place.write("small.toml", deploy::CONFIG);
+    place.write("small.toml", &deploy::CONFIG);
     let changes = ["--out", "run", "--set", "data.validation_fraction=0.2", "--set", "train.epochs=2"];
     place.fidgp(&[&["train", "small.toml"][..], &place_of_data, &changes].concat()).ends(0);
     place.fidgp(&words("calibrate")).ends(0);

@@ -2,15 +2,24 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::configs::{self, changed};
 use crate::{Place, json};
 
-pub const CONFIG: &str = r#"
+pub static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::CURVE,
+        r#"
 name = "houses"
 method = "fidgp"
 seed = 3
+network = { kind = "mlp", hidden = [20], activation = "relu", batch_norm = false }
+likelihood.noise = { kind = "learnt", init_sd = 0.3 }
+train = { epochs = 60, batch_size = 32, select = "best" }
+predict.draws = 4
 [data]
 set = "table"
 path = "houses.csv"
@@ -18,26 +27,13 @@ target = "price"
 ignore = ["street"]
 test_fraction = 0.2
 validation_fraction = 0.2
-[network]
-kind = "mlp"
-hidden = [20]
-activation = "relu"
-batch_norm = false
 [inducing]
 inducing_rows = 8
 inducing_cols = 8
 posterior = { family = "flow", flow = { kind = "diagonal" } }
-[likelihood]
-kind = "gaussian"
-noise = { kind = "learnt", init_sd = 0.3 }
-[train]
-epochs = 60
-batch_size = 32
-optimiser = { kind = "adam", learning_rate = 0.01 }
-select = "best"
-[predict]
-draws = 4
-"#;
+"#,
+    )
+});
 
 /// `price = 1000 + 300·size − 100·age`, and a part of it that no column explains, of deviation about 15.
 pub fn houses(rows: usize) -> String {
@@ -53,7 +49,7 @@ pub fn houses(rows: usize) -> String {
 
 pub fn place() -> Place {
     let place = Place::new();
-    place.write("houses.toml", CONFIG);
+    place.write("houses.toml", &CONFIG);
     place.write("data/houses.csv", &houses(200));
     place
 }
@@ -152,6 +148,9 @@ fn what_a_table_cannot_be_is_told() {
     said("data.features=[\"age\",\"age\"]").ends(2).says(&["`age`, which is named before"]);
     said("data.test_fraction=1").ends(2).says(&["data.test_fraction", "between 0 and 1"]);
     said("data.test=\"other.csv\"").ends(2).says(&["data.test_fraction", "leave one of them out"]);
+    said("data.gap=\"size, m2\"").ends(2).says(&["data.gap", "leave out data.test"]);
+    let gap = "data={set=\"table\",path=\"houses.csv\",target=\"price\",ignore=[\"street\"],gap=\"sise\"}";
+    said(gap).ends(2).says(&["data.gap", "`sise` is no feature; there are size, m2, age"]);
     said("data.tagret=\"price\"").ends(2).says(&["tagret", "target"]);
     said("data.path=\"none.csv\"").ends(1).says(&["none.csv", "cannot be read"]);
     said("method=sngp").ends(2).says(&["sngp", "for classes"]);

@@ -1,29 +1,26 @@
 //! A trained network wrapped: measured before and after, and trained on.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::configs::{self, changed};
 use crate::{Place, fixture, json};
 
 /// A plain network for the little images of the tests.
-pub const PLAIN: &str = r#"
+pub static PLAIN: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::IMAGES,
+        r#"
 name = "plain"
-method = "deterministic"
 seed = 5
-[data]
-set = "images"
-name = "cifar100"
-[network]
-kind = "resnet-cifar"
-depth = 8
-[likelihood]
-kind = "categorical"
-[train]
-epochs = 2
-batch_size = 20
-optimiser = { kind = "sgd", learning_rate = 0.05 }
-"#;
+data.name = "cifar100"
+network = { kind = "resnet-cifar", depth = 8 }
+train = { epochs = 2, optimiser = { kind = "sgd", learning_rate = 0.05 } }
+"#,
+    )
+});
 
 const INDUCING: &str = "\n[inducing]\ninducing_rows = 100\ninducing_cols = 100\n[predict]\ndraws = 3\n";
 
@@ -31,7 +28,7 @@ const INDUCING: &str = "\n[inducing]\ninducing_rows = 100\ninducing_cols = 100\n
 #[test]
 fn bounded_weights_are_refused_without_their_bound() {
     let place = Place::new();
-    place.write("plain.toml", PLAIN);
+    place.write("plain.toml", &PLAIN);
     let data = fixture("cifar100-small");
     let train = |out: &str, more: &[&str]| {
         let words = ["train", "plain.toml", "--device", "cpu", "--data", data.to_str().unwrap(), "--out", out];
@@ -57,7 +54,7 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
     let place = Place::new();
     let data = fixture("cifar100-small");
     let data = data.to_str().unwrap();
-    place.write("plain.toml", PLAIN);
+    place.write("plain.toml", &PLAIN);
     place.write("bayes.toml", &(PLAIN.replace("deterministic", "fidgp") + INDUCING));
     place.fidgp(&["train", "plain.toml", "--device", "cpu", "--data", data, "--out", "plain"]).ends(0);
     let weights = "plain/checkpoint/last.safetensors";
@@ -99,6 +96,8 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
     let epochs = fs::read_to_string(place.path("wrapped/metrics.jsonl")).unwrap();
     assert_eq!(epochs.lines().count(), 2);
     assert_eq!(json(&place.path("wrapped/results.json"))["method"], "fidgp");
+    place.fidgp(&["fit-posterior", "wrapped", "--device", "cpu", "--data", data]).ends(0);
+    place.fidgp(&["eval", "wrapped", "--device", "cpu", "--data", data]).ends(0);
 }
 
 /// Weights of a deeper network have all that a shallower one needs; that some are left over is said, by default.
@@ -133,7 +132,7 @@ fn the_training_set_is_not_needed_where_the_normalisation_is_given() {
     let data = place.path("data/cifar-100-binary");
     fs::create_dir_all(&data).unwrap();
     fs::copy(fixture("cifar100-small/cifar-100-binary/test.bin"), data.join("test.bin")).unwrap();
-    place.write("plain.toml", PLAIN);
+    place.write("plain.toml", &PLAIN);
     let small = fixture("cifar100-small");
     let train = ["train", "plain.toml", "--device", "cpu", "--data", small.to_str().unwrap(), "--out", "plain"];
     let normalised = ["--set", "normalisation=imagenet"];

@@ -1,4 +1,4 @@
-//! The UCI regression sets with their standard splits.
+//! The UCI regression sets with their standard splits, and splits with a gap.
 //!
 //! ```text
 //! <root>/<set>/data/data.txt               one row a line, blanks or commas between the numbers
@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Table;
-use crate::{Error, Result, Split, formats::text};
+use crate::{Error, Result, Split, formats::text, split};
 
 /// A bound on `n_splits.txt`, far above any published count.
 const MOST_SPLITS: usize = 100_000;
@@ -110,6 +110,16 @@ impl Uci {
         let train = self.side("train", index, &mut seen)?;
         let test = self.side("test", index, &mut seen)?;
         Ok(Split { train, test })
+    }
+
+    /// The split whose test rows are the middle third by a feature; there is one for each column.
+    pub fn gap_split(&self, column: usize) -> Result<Split> {
+        let columns = self.table.columns();
+        if column >= columns {
+            let problem = format!("gap split {column} was asked for, there are {columns}, one for each feature");
+            return Err(Error::file(&self.folder, problem, "splits are counted from 0"));
+        }
+        split::gap(&self.table.column(column).collect::<Vec<_>>())
     }
 
     fn side(&self, side: &str, index: usize, seen: &mut [bool]) -> Result<Vec<usize>> {

@@ -135,7 +135,7 @@ fn plan(
 ) -> Result<Vec<Planned>> {
     let wrong = |why: String| LabError::config(format!("--grow {}", sweep.axis.name()), why);
     let method = read(&[])?.method;
-    if matches!(sweep.axis, Grown::M | Grown::Layers) && !method.is_inducing() {
+    if matches!(sweep.axis, Grown::M | Grown::Layers) && !method.about().is_inducing {
         return Err(wrong(format!("needs inducing weights (ffgu, fidgp); the config's method is {}", method.name())));
     }
     let point = |value: &Value| -> Result<Planned> {

@@ -3,7 +3,7 @@
 use fidgp_metrics::{Bootstrap, names, paired_difference, paired_difference_of_splits};
 
 use super::Finished;
-use crate::config::RunConfig;
+use crate::config::{DataConfig, RunConfig, UciSplits};
 use crate::error::Result;
 use crate::record::SplitMetrics;
 use crate::record::comparison::{Difference, Units};
@@ -12,8 +12,6 @@ use crate::record::comparison::{Difference, Units};
 const LEAST_PAIRS: usize = 3;
 /// Resamples of the pairs.
 const RESAMPLES: usize = 2000;
-/// Test rows for each training row of UCI's standard splits, of which a tenth is for testing.
-const TEST_PER_TRAIN: f64 = 1.0 / 9.0;
 /// What is compared, where both configs have it.
 const COMPARED: [&str; 8] = [
     names::CLS_ACC,
@@ -30,12 +28,16 @@ const COMPARED: [&str; 8] = [
 pub(super) fn against_first(configs: &[RunConfig], finished: &[Vec<Finished>]) -> Result<Vec<Difference>> {
     let mut all = Vec::new();
     let Some((reference, others)) = finished.split_first() else { return Ok(all) };
+    let splits = match &configs[0].data {
+        DataConfig::Uci { splits, .. } => *splits,
+        _ => UciSplits::default(),
+    };
     for (config, runs) in configs[1..].iter().zip(others) {
         for metric in COMPARED {
             for (a, b, units) in pairs(runs, reference, metric) {
                 let settings = Bootstrap { resamples: RESAMPLES, ..Bootstrap::seeded(0) };
                 let compared = || match units {
-                    Units::Splits => paired_difference_of_splits(&a, &b, settings.level, TEST_PER_TRAIN),
+                    Units::Splits => paired_difference_of_splits(&a, &b, settings.level, splits.test_per_train()),
                     Units::Examples | Units::Seeds => paired_difference(&a, &b, &settings),
                 };
                 let found = (a.len() >= LEAST_PAIRS).then(compared).transpose()?;

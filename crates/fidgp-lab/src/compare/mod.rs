@@ -225,17 +225,12 @@ fn unless_stopped(plan: &Plan) -> Result<()> {
 /// What a run of the plan is given.
 fn context_of<'a>(folder: &Path, resume: bool, plan: &Plan<'a>) -> RunContext<'a> {
     RunContext {
-        device: plan.device,
-        data_root: plan.data_root.clone(),
-        run: folder.to_owned(),
         resume,
-        force: false,
-        member: None,
         splits: Some(plan.splits.clone()),
         parallel: plan.parallel,
-        stop: plan.stop,
         command: plan.command.clone(),
         resume_command: plan.command.clone().unwrap_or_default(),
+        ..RunContext::new(folder, &plan.data_root, plan.device, plan.stop)
     }
 }
 
@@ -244,9 +239,9 @@ fn is_finished(config: &RunConfig, folder: &Path, plan: &Plan) -> Result<bool> {
     if !folder.join(RESULTS_FILE).exists() {
         return Ok(false);
     }
-    let DataConfig::Uci { name, .. } = &config.data else { return Ok(true) };
-    let wanted: Vec<usize> =
-        if plan.splits.is_empty() { (0..fidgp_data::uci::find(name)?.splits).collect() } else { plan.splits.clone() };
+    let DataConfig::Uci { name, splits, .. } = &config.data else { return Ok(true) };
+    let all = || Ok::<_, LabError>((0..splits.count(fidgp_data::uci::find(name)?)).collect());
+    let wanted: Vec<usize> = if plan.splits.is_empty() { all()? } else { plan.splits.clone() };
     let done = Run::read(folder)?.results.splits;
     let done: Vec<_> = done.iter().flat_map(|splits| splits.runs.iter().map(|run| run.split)).collect();
     Ok(wanted.iter().all(|split| done.contains(split)))

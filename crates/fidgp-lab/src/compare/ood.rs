@@ -9,7 +9,7 @@ use super::Plan;
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::files::OOD_FOLDER;
-use crate::ood::{self, OneU, Settings};
+use crate::ood::{self, Settings, WeightChoice};
 use crate::predict::Trained;
 use crate::record::write_atomically;
 use crate::report::pages;
@@ -73,7 +73,7 @@ fn settings(config: &RunConfig, run: &Path, plan: &Plan) -> Settings {
         near: Vec::new(),
         choose_on: Vec::new(),
         root: plan.data_root.clone(),
-        u: OneU::Mean,
+        u: WeightChoice::Mean,
         draws: if draws > 1 { draws } else { 0 },
         gradients: true,
         limit: plan.ood_limit.unwrap_or(usize::MAX),

@@ -4,9 +4,8 @@ use fidgp::conditional::{Conditional, NoiseOn};
 use fidgp::flow::{DiagonalConfig, FlowConfig};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
-use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleConfig;
-use fidgp_zoo::baseline::slot::BaselineSlot;
-use fidgp_zoo::{LayerPlan, RuleSlot};
+use fidgp_zoo::LayerPlan;
+use fidgp_zoo::methods::batch_ensemble::BatchEnsembleConfig;
 
 use crate::record::complexity::{LayerSizes, Subject};
 
@@ -27,7 +26,7 @@ pub(super) fn plan(subject: Subject, sizes: LayerSizes) -> LayerPlan {
         Subject::Deterministic => LayerPlan::dense(),
         Subject::BatchEnsemble => {
             let config = BatchEnsembleConfig { members: sizes.passes, ..BatchEnsembleConfig::default() };
-            LayerPlan::dense().rule("*", None, RuleSlot::Baseline(BaselineSlot::BatchEnsemble(config)))
+            LayerPlan::dense().custom("*", config)
         }
         Subject::Ffgu => inducing(PosteriorConfig::Diagonal, Conditional::Matheron, NoiseOn::Weights),
         Subject::Reparam => inducing(flow(), Conditional::Reparam, NoiseOn::Outputs),

@@ -1,11 +1,13 @@
 //! What the types of a config cannot say.
 
-use fidgp_zoo::baseline::spectral::SpectralWeight;
+use fidgp::objective::NoiseConfig;
+use fidgp_zoo::baseline::spectral::SpectralBound;
+use fidgp_zoo::methods::Extra;
 
 use super::range::Finite;
 use super::{
-    DataConfig, GroupConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, Method, NamedNormalisation, NormaliseConfig,
-    Precision, RunConfig, Select,
+    DataConfig, GroupConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, NamedNormalisation, NormaliseConfig, Precision,
+    RunConfig, Select,
 };
 use crate::error::{LabError, Result};
 
@@ -66,9 +68,17 @@ impl RunConfig {
         self.check_range(Finite::Checked)
     }
 
-    /// Label smoothing that leaves something of the label.
+    /// Label smoothing that leaves something of the label; weights by the noise where there is some to predict.
     fn check_likelihood(&self) -> Result<()> {
         match self.likelihood {
+            LikelihoodConfig::Gaussian { beta_nll, .. } if !(0.0..=1.0).contains(&beta_nll) => {
+                let why = format!("{beta_nll} must lie between 0 (the likelihood itself) and 1; 0.5 is usual");
+                Err(LabError::config("likelihood.beta_nll", why))
+            }
+            LikelihoodConfig::Gaussian { beta_nll, noise } if beta_nll > 0.0 && noise != NoiseConfig::Predicted => {
+                let why = "weighs examples by their own noise: it is for noise = { kind = \"predicted\" }";
+                Err(LabError::config("likelihood.beta_nll", why))
+            }
             LikelihoodConfig::Categorical { smoothing } if !(0.0..1.0).contains(&smoothing) => {
                 let why = format!("{smoothing} must lie in [0, 1); 0.1 is usual, 0 is none");
                 Err(LabError::config("likelihood.smoothing", why))
@@ -120,7 +130,7 @@ impl RunConfig {
         }
         self.check_pixels()?;
         self.check_statistics()?;
-        if self.start.is_some() && !self.method.starts_from_weights() {
+        if self.start.is_some() && self.method.about().trains_members_by.is_some() {
             let why = format!("does not fit method = \"{}\": its members must start apart", self.method.name());
             return Err(LabError::config("start", why));
         }
@@ -160,7 +170,7 @@ impl RunConfig {
                 None => Ok(()),
             };
         };
-        if matches!(self.method, Method::Sngp | Method::Ddu | Method::Svgp | Method::Due | Method::Laplace) {
+        if !self.method.about().predicts_pixels {
             let why = format!("= \"{}\" has a head for whole pictures, not for pixels", self.method.name());
             return Err(LabError::config("method", why));
         }
@@ -194,29 +204,26 @@ impl RunConfig {
 
     fn check_method(&self) -> Result<()> {
         let name = self.method.name();
-        match (self.method, &self.inducing) {
-            (method, Some(_)) if !method.is_inducing() => {
+        match (self.method.about().is_inducing, &self.inducing) {
+            (false, Some(_)) => {
                 Err(LabError::config("inducing", format!("is set, but method = \"{name}\" has no inducing weights")))
             }
-            (Method::Ffgu | Method::Fidgp, None) => Err(LabError::config(
+            (true, None) => Err(LabError::config(
                 "inducing",
                 format!("is missing; method = \"{name}\" needs it, be it an empty [inducing] for the defaults"),
             )),
-            (Method::Ffgu, Some(plan)) if !plan.is_ffgu() => {
-                Err(LabError::config("inducing.posterior", "must be the diagonal family for method = \"ffgu\""))
-            }
-            (Method::Fidgp, Some(plan)) if plan.is_ffgu() => {
-                Err(LabError::config("inducing.posterior", "is the diagonal family: that is method = \"ffgu\""))
-            }
-            (_, Some(plan)) => plan.check(),
-            (_, None) => Ok(()),
+            (true, Some(plan)) => match self.method.objects_to(&plan.layer_plan()) {
+                Some(why) => Err(LabError::config("inducing.posterior", why)),
+                None => plan.check(),
+            },
+            (false, None) => Ok(()),
         }
     }
 
     /// The section of the method and no other, bounds and steps where they mean something.
     fn check_baseline(&self) -> Result<()> {
         let name = self.method.name();
-        match (self.method.baseline(), &self.baseline) {
+        match (self.method.about().section.map(|section| section.kind), &self.baseline) {
             (wanted, Some(found)) if wanted != Some(found.kind()) => {
                 let why = format!("= \"{}\" does not belong to method = \"{name}\"; leave it out", found.kind());
                 return Err(LabError::config("baseline.kind", why));
@@ -230,37 +237,47 @@ impl RunConfig {
             }
             (None, None) => {}
         }
-        if !self.method.predicts_numbers() && !self.data.has_images() {
+        if !self.method.about().predicts_numbers && !self.data.has_images() {
             return Err(LabError::config("method", format!("= \"{name}\" is for classes, not for numbers")));
         }
         if let Some(bound) = self.network.spectral_norm() {
-            if self.method == Method::Svgp {
-                return Err(LabError::config(
-                    "network.spectral_norm",
-                    "with method = \"svgp\" is method = \"due\"; call it so",
-                ));
+            let refused = |why: String| Err(LabError::config("network.spectral_norm", why));
+            match self.method.about().spectral_norm {
+                Extra::Renames(other) => return refused(renamed(name, other)),
+                Extra::Refused => {
+                    return refused(format!("bounds plain weights, which method = \"{name}\" does not have"));
+                }
+                Extra::Allowed | Extra::Own => {
+                    SpectralBound(bound).check().or_else(|error| refused(error.to_string()))?;
+                }
             }
-            if !self.method.has_plain_layers() {
-                let why = format!("bounds plain weights, which method = \"{name}\" does not have");
-                return Err(LabError::config("network.spectral_norm", why));
-            }
-            SpectralWeight::check(bound)
-                .map_err(|error| LabError::config("network.spectral_norm", error.to_string()))?;
         }
-        match self.train.sharpness {
-            Some(rho) if !(rho > 0.0 && rho.is_finite()) => Err(LabError::config(
-                "train.sharpness",
-                format!("{rho} must be greater than 0; leave it out for plain steps"),
-            )),
-            None if self.method == Method::FSgvbLrt => {
-                Err(LabError::config("train.sharpness", "is missing; method = \"f-sgvb-lrt\" needs it, 0.05 is usual"))
+        self.check_alignment()?;
+        let refused = |why: String| Err(LabError::config("train.sharpness", why));
+        match (self.train.sharpness, self.method.about().sharpness) {
+            (Some(rho), _) if !(rho > 0.0 && rho.is_finite()) => {
+                refused(format!("{rho} must be greater than 0; leave it out for plain steps"))
             }
-            Some(_) if self.method == Method::MeanField => Err(LabError::config(
-                "train.sharpness",
-                "with method = \"mean-field\" is method = \"f-sgvb-lrt\"; call it so",
-            )),
+            (None, Extra::Own) => refused(format!("is missing; method = \"{name}\" needs it, 0.05 is usual")),
+            (Some(_), Extra::Renames(other)) => refused(renamed(name, other)),
+            (Some(_), Extra::Refused) => refused(format!("is not for method = \"{name}\"; leave it out")),
             _ => Ok(()),
         }
+    }
+
+    fn check_alignment(&self) -> Result<()> {
+        let weight = self.train.alignment;
+        let why = match weight {
+            weight if !(weight >= 0.0 && weight.is_finite()) => format!("{weight} must be 0 or greater"),
+            weight if weight > 0.0 && !self.method.about().is_inducing => {
+                format!(
+                    "aligns inducing columns (fidgp, ffgu), which method = \"{}\" does not have",
+                    self.method.name()
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(LabError::config("train.alignment", why))
     }
 
     fn check_selection(&self) -> Result<()> {
@@ -285,4 +302,9 @@ impl RunConfig {
         }
         Ok(())
     }
+}
+
+/// A setting with which a method is another one.
+fn renamed(name: &str, other: &str) -> String {
+    format!("with method = \"{name}\" is method = \"{other}\"; call it so")
 }

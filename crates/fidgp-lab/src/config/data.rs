@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fidgp_data::{ChannelStatistics, catalogue};
+use fidgp_data::{ChannelStatistics, catalogue, uci};
 use serde::{Deserialize, Serialize};
 
 use super::{ArraysConfig, Augment, SegmentationConfig, TableConfig};
@@ -26,6 +26,9 @@ pub enum DataConfig {
     Uci {
         /// boston, concrete, energy, kin8nm, naval, power, protein, wine or yacht.
         name: String,
+        /// The standard splits, or one for each feature.
+        #[serde(default, skip_serializing_if = "UciSplits::are_standard")]
+        splits: UciSplits,
         /// The part of the training split that is held out for validation; 0 trains on all of it.
         #[serde(default)]
         validation_fraction: f64,
@@ -52,6 +55,40 @@ pub enum DataConfig {
     Folder(FolderConfig),
     /// Pictures with a class for every pixel.
     Segmentation(SegmentationConfig),
+}
+
+/// How the rows of a UCI set are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UciSplits {
+    /// At random, as published.
+    #[default]
+    Standard,
+    /// For each feature: trained on the outer thirds of the rows sorted by it, tested on the middle third.
+    Gap,
+}
+
+impl UciSplits {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn are_standard(&self) -> bool {
+        *self == Self::Standard
+    }
+
+    /// How many there are of a set.
+    pub fn count(self, set: &uci::Known) -> usize {
+        match self {
+            Self::Standard => set.splits,
+            Self::Gap => set.columns,
+        }
+    }
+
+    /// Test rows for each training row.
+    pub fn test_per_train(self) -> f64 {
+        match self {
+            Self::Standard => 1.0 / 9.0,
+            Self::Gap => 1.0 / 2.0,
+        }
+    }
 }
 
 /// An image folder and the size its pictures get.
@@ -117,6 +154,7 @@ impl DataConfig {
     pub fn name(&self) -> String {
         match self {
             Self::Synthetic1d { .. } => "synthetic-1d".to_owned(),
+            Self::Uci { name, splits: UciSplits::Gap, .. } => format!("uci/{name}, gap splits"),
             Self::Uci { name, .. } => format!("uci/{name}"),
             Self::Images { name, .. } => name.clone(),
             Self::Table(_) | Self::Arrays(_) | Self::Folder(_) | Self::Segmentation(_) => {

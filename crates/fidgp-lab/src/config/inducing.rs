@@ -1,6 +1,6 @@
 //! Which layers are made Bayesian and how: settings for all of them, and rules that change some of it for some.
 
-use fidgp::posterior::PosteriorConfig;
+use fidgp::layer::{LayerKind, SlotConfig};
 use fidgp::weight::InducingConfig;
 use fidgp_zoo::{LayerPlan, RuleSlot};
 use serde::{Deserialize, Serialize};
@@ -37,21 +37,47 @@ struct Rule {
 }
 
 impl InducingPlan {
-    /// Whether every layer has the diagonal posterior of FFG-U.
-    pub(super) fn is_ffgu(&self) -> bool {
-        self.layer_plan().rules().iter().all(|rule| match &rule.slot {
-            RuleSlot::Inducing(config) => config.posterior == PosteriorConfig::Diagonal,
-            RuleSlot::Dense | RuleSlot::Size(_) | RuleSlot::Baseline(_) => true,
-        })
-    }
-
     /// Whether the settings of every rule are possible.
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |error: fidgp::Error| LabError::config("inducing", format!("does not fit: {error}"));
         self.layer_plan().rules().iter().try_for_each(|rule| match &rule.slot {
             RuleSlot::Inducing(config) => config.check(&rule.layers).map_err(wrong),
-            RuleSlot::Size(_) | RuleSlot::Dense | RuleSlot::Baseline(_) => Ok(()),
+            RuleSlot::Size(_) | RuleSlot::Dense | RuleSlot::Custom(_) => Ok(()),
         })
+    }
+
+    /// The same settings for these layers alone, each with its own R = C.
+    ///
+    /// # Errors
+    /// When a layer has no inducing weight under these settings.
+    pub(crate) fn sized(&self, sizes: &[(String, i64, LayerKind)]) -> Result<Self> {
+        let plan = self.layer_plan();
+        let settings = |name: &str, kind| match plan.slot_for(name, kind) {
+            SlotConfig::Inducing(config) => Ok(*config),
+            _ => Err(LabError::config("inducing", format!("leaves `{name}` plain"))),
+        };
+        let Some((first, _, kind)) = sizes.first() else {
+            return Err(LabError::config(
+                "inducing",
+                "leaves every layer plain: nothing is smaller with inducing weights",
+            ));
+        };
+        let base = settings(first, *kind)?;
+        let rule = |(name, size, kind): &(String, i64, LayerKind)| {
+            let own = settings(name, *kind)?;
+            let sized = InducingConfig { inducing_rows: (*size).into(), inducing_cols: (*size).into(), ..own };
+            let mut changes =
+                Table::try_from(&sized).map_err(|error| LabError::config("inducing", error.to_string()))?;
+            let usual = Table::try_from(&base).map_err(|error| LabError::config("inducing", error.to_string()))?;
+            changes.retain(|key, value| usual.get(key) != Some(value));
+            Ok(Rule { layers: vec![name.clone()], changes, config: sized })
+        };
+        let rules = sizes.iter().map(rule).collect::<Result<_>>()?;
+        Ok(Self::Settings(Box::new(Settings {
+            layers: sizes.iter().map(|(name, ..)| name.clone()).collect(),
+            base,
+            rules,
+        })))
     }
 
     /// The plan for a network: later rules win.

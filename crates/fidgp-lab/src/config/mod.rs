@@ -7,7 +7,6 @@ mod check;
 mod data;
 mod graph;
 mod inducing;
-mod method;
 mod network;
 mod posterior;
 mod range;
@@ -20,10 +19,9 @@ pub use arrays::ArraysConfig;
 pub use augment::Augment;
 pub(crate) use augment::PADDING;
 pub use baseline::BaselineConfig;
-pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, imagenet};
-pub use graph::GraphConfig;
+pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, UciSplits, imagenet};
+pub use graph::{GraphConfig, around_graph, is_graph};
 pub use inducing::InducingPlan;
-pub use method::Method;
 pub use network::NetworkConfig;
 pub use posterior::{
     ConditionalConfig, LinearisedConfig, NoiseLevelConfig, PosteriorConfig, PrecisionConfig, StructureConfig,
@@ -34,9 +32,11 @@ pub use table::{Column, TableConfig, TableParts};
 pub use train::{GroupConfig, OptimiserConfig, Precision, ScheduleConfig, Select, TrainConfig};
 
 use fidgp::objective::NoiseConfig;
-use fidgp_zoo::baseline::slot::BaselineSlot;
+use fidgp_zoo::baseline::spectral::SpectralBound;
+use fidgp_zoo::methods::deterministic::Deterministic;
+use fidgp_zoo::methods::{Passes, Settings};
 use fidgp_zoo::plan::HEAD;
-use fidgp_zoo::{LayerPlan, RuleSlot};
+use fidgp_zoo::{LayerPlan, Method};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
@@ -48,7 +48,7 @@ pub struct RunConfig {
     /// Name of the run, and of its folder.
     pub name: String,
     /// The method.
-    pub method: Method,
+    pub method: &'static dyn Method,
     /// Everything random follows from it.
     #[serde(default)]
     pub seed: u64,
@@ -110,6 +110,9 @@ pub enum LikelihoodConfig {
     Gaussian {
         /// Where σ comes from, in units of the standardised target.
         noise: NoiseConfig,
+        /// β of training examples weighted by `σ²ᵝ`; 0 weighs all alike.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        beta_nll: f64,
     },
     /// Class probabilities.
     Categorical {
@@ -130,6 +133,11 @@ pub enum LikelihoodConfig {
 
 fn half() -> f64 {
     0.5
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &f64) -> bool {
+    number.abs() < f64::MIN_POSITIVE
 }
 
 /// The least number of images whose statistics say anything.
@@ -173,49 +181,47 @@ impl RunConfig {
     pub fn layer_plan(&self) -> LayerPlan {
         let plan = self.inducing.as_ref().map_or_else(LayerPlan::dense, InducingPlan::layer_plan);
         let plan = match self.network.spectral_norm() {
-            Some(bound) => {
-                let bounded = RuleSlot::Baseline(BaselineSlot::Spectral(bound));
-                plan.rule("*", None, bounded).dense_layers(HEAD)
-            }
+            Some(bound) => plan.custom("*", SpectralBound(bound)).dense_layers(HEAD),
             None => plan,
         };
-        let plan = match self.method {
-            Method::Ddu => plan.rule(HEAD, None, RuleSlot::Baseline(BaselineSlot::Ddu)),
-            _ => plan,
-        };
-        self.baseline.iter().fold(plan, |plan, baseline| baseline.plan(plan))
+        self.method.plan(plan, self.settings())
+    }
+
+    /// The settings of the method, where it has such.
+    pub fn settings(&self) -> Option<&dyn Settings> {
+        self.baseline.as_ref().map(BaselineConfig::settings)
     }
 
     /// Networks that are trained or predict together: K of an ensemble, else 1.
     pub fn members(&self) -> i64 {
-        match self.baseline {
-            Some(BaselineConfig::Ensemble { members } | BaselineConfig::BatchEnsemble { members, .. }) => members,
-            _ => 1,
-        }
+        self.settings().map_or(1, Settings::members)
     }
 
     /// Networks that are stored: K of a deep ensemble, else 1.
     pub fn copies(&self) -> i64 {
-        if self.method == Method::Ensemble { self.members() } else { 1 }
+        if self.method.about().trains_members_by.is_some() { self.members() } else { 1 }
     }
 
     /// Passes that make one prediction: weight draws or members.
     pub fn passes(&self) -> u64 {
-        match self.method {
-            Method::Deterministic | Method::Sngp | Method::Ddu => 1,
-            Method::Ensemble | Method::BatchEnsemble => self.members() as u64,
-            Method::McDropout | Method::MeanField | Method::FSgvbLrt | Method::Ffgu | Method::Fidgp => {
-                self.predict.draws
-            }
-            Method::Svgp | Method::Due | Method::Laplace => self.predict.draws,
+        match self.method.about().passes {
+            Passes::One => 1,
+            Passes::Members => self.members() as u64,
+            Passes::Draws => self.predict.draws,
         }
     }
 
     /// The training with the groups of the method, which those of the config override.
     pub fn training(&self) -> TrainConfig {
-        let own = self.baseline.iter().flat_map(BaselineConfig::groups);
-        let groups = own.chain(self.train.groups.iter().cloned()).collect();
+        let own = self.settings().map_or_else(Vec::new, Settings::groups);
+        let groups = own.into_iter().map(GroupConfig::from).chain(self.train.groups.iter().cloned()).collect();
         TrainConfig { groups, ..self.train.clone() }
+    }
+
+    /// The plain network of the same config.
+    #[must_use]
+    pub fn plain(&self) -> Self {
+        Self { method: &Deterministic, inducing: None, baseline: None, ..self.clone() }
     }
 
     /// Whether a run was begun with this config: what is open here, the data may have filled in there.

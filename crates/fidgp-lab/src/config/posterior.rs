@@ -1,9 +1,9 @@
 //! What predicts once the training is over: `[posterior]`.
 
-use fidgp::linearised::{FitConfig, NoiseLevel, OwnConditional, PriorPrecision, StructureKind};
+use fidgp::linearised::{Directions, FitConfig, NoiseLevel, OwnConditional, PriorPrecision, StructureKind};
 use serde::{Deserialize, Serialize};
 
-use super::RunConfig;
+use super::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 
 /// The `[posterior]` section.
@@ -27,6 +27,8 @@ impl PosteriorConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinearisedConfig {
+    /// What is linear in what is not known.
+    pub directions: DirectionsConfig,
     /// The structure of its covariance.
     pub structure: StructureConfig,
     /// Directions that are kept, for `"low-rank"`.
@@ -37,6 +39,10 @@ pub struct LinearisedConfig {
     pub noise: NoiseLevelConfig,
     /// What W given U adds.
     pub conditional: ConditionalConfig,
+    /// For `"features"`: the mean variance that a logit or number has on the training examples.
+    pub variance: f64,
+    /// Training examples it is fitted to, taken at random; 0 takes all.
+    pub examples: usize,
     /// The layers it is over, by name; all inducing ones where none is named.
     pub layers: Vec<String>,
 }
@@ -44,14 +50,29 @@ pub struct LinearisedConfig {
 impl Default for LinearisedConfig {
     fn default() -> Self {
         Self {
+            directions: DirectionsConfig::Auto,
             structure: StructureConfig::Auto,
             rank: 256,
             prior_precision: PrecisionConfig::Number(1.0),
             noise: NoiseLevelConfig::Trained,
             conditional: ConditionalConfig::Dropped,
+            variance: 1.0,
+            examples: 0,
             layers: Vec::new(),
         }
     }
+}
+
+/// What a linearised posterior is linear in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirectionsConfig {
+    /// Features for images, gradients for numbers.
+    Auto,
+    /// The inducing matrices.
+    Gradients,
+    /// Readouts of the layers' inducing features.
+    Features,
 }
 
 /// The structures there are.
@@ -107,10 +128,11 @@ pub enum ConditionalConfig {
 }
 
 impl LinearisedConfig {
-    /// The settings of the fit.
-    pub fn fit(&self) -> FitConfig {
+    /// The settings of the fit. Of features `auto` is layer by layer, which is how they were chosen.
+    pub fn fit(&self, directions: Directions) -> FitConfig {
         FitConfig {
             structure: match self.structure {
+                StructureConfig::Auto if directions == Directions::Features => StructureKind::Kronecker,
                 StructureConfig::Auto => StructureKind::Auto,
                 StructureConfig::Dense => StructureKind::Dense,
                 StructureConfig::Kronecker => StructureKind::Kronecker,
@@ -124,6 +146,16 @@ impl LinearisedConfig {
                 NoiseLevelConfig::Trained => NoiseLevel::Trained,
                 NoiseLevelConfig::Evidence => NoiseLevel::Evidence,
             },
+            variance: self.variance,
+        }
+    }
+
+    /// What is linear, for images or numbers.
+    pub fn directions(&self, images: bool) -> Directions {
+        match self.directions {
+            DirectionsConfig::Auto if images => Directions::Features,
+            DirectionsConfig::Auto | DirectionsConfig::Gradients => Directions::Gradients,
+            DirectionsConfig::Features => Directions::Features,
         }
     }
 
@@ -148,14 +180,19 @@ impl RunConfig {
     /// Inducing layers to be linearised in, numbers that can be.
     pub(super) fn check_posterior(&self) -> Result<()> {
         let Some(posterior) = &self.posterior else { return Ok(()) };
-        if !self.method.is_inducing() {
+        if !self.method.about().is_inducing {
             let why = format!("is for methods with inducing layers (fidgp, ffgu), not for \"{}\"", self.method.name());
             return Err(LabError::config("posterior", why));
         }
         let PosteriorConfig::Linearised(linearised) = posterior else { return Ok(()) };
-        if self.data.has_images() {
-            let why = "= \"linearised\" predicts numbers (tables) so far; use \"flow\" for images";
+        if matches!(self.data, DataConfig::Segmentation(_)) {
+            let why = "= \"linearised\" needs derivatives of every pixel's outputs, as many backward passes as pixels times \
+                       classes, for each picture; use \"flow\" for pictures with masks";
             return Err(LabError::config("posterior.kind", why));
+        }
+        if !(linearised.variance > 0.0 && linearised.variance.is_finite()) {
+            let why = format!("{} must be greater than 0", linearised.variance);
+            return Err(LabError::config("posterior.variance", why));
         }
         if linearised.rank < 1 {
             return Err(LabError::config("posterior.rank", format!("{} must be at least 1", linearised.rank)));

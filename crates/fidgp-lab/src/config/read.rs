@@ -3,19 +3,12 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use fidgp_zoo::Method;
+use fidgp_zoo::methods::{self, Extra, Usual};
 use toml::{Table, Value};
 
-use super::{Method, RunConfig};
+use super::RunConfig;
 use crate::error::{LabError, Result};
-
-/// ρ of F-SGVB-LRT, and on CIFAR-100.
-const USUAL_SHARPNESS: f64 = 0.05;
-const CIFAR100_SHARPNESS: f64 = 0.1;
-/// Bound of the layers of SNGP, and of DUE and DDU.
-const SNGP_BOUND: f64 = 6.0;
-const DUE_BOUND: f64 = 3.0;
-/// Passes of MC dropout.
-const USUAL_MASKS: i64 = 5;
 
 /// Pictures in a batch of a segmentation's prediction.
 const USUAL_PICTURES: i64 = 4;
@@ -25,6 +18,13 @@ const USUAL_PICTURES: i64 = 4;
 pub struct Override {
     key: String,
     value: Value,
+}
+
+impl Override {
+    /// Whether it sets a key, or something within it.
+    pub(super) fn sets(&self, key: &str) -> bool {
+        self.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
 }
 
 impl FromStr for Override {
@@ -63,12 +63,12 @@ pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
         text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", error.to_string().trim().to_owned()))?;
     let (method, others): (Vec<_>, Vec<_>) = overrides.iter().partition(|change| change.key == "method");
     if let Some(change) = method.last().filter(|change| table.get("method") != Some(&change.value)) {
-        leave_method(&mut table, change.value.as_str().and_then(Method::named));
+        leave_method(&mut table, change.value.as_str().and_then(methods::named));
     }
     for change in method.iter().chain(&others) {
         set(&mut table, &change.key, change.value.clone())?;
     }
-    take_in_mean_field(&mut table)?;
+    take_in_settings(&mut table)?;
     fit_to_method(&mut table, !method.is_empty());
     take_in_bayesianize(&mut table)?;
     let config: RunConfig = Value::Table(table.clone()).try_into().map_err(|error: toml::de::Error| {
@@ -118,19 +118,14 @@ fn take_in_bayesianize(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Puts the settings of a mean-field config of bayesianize into `[baseline]`, for the methods that have these.
-fn take_in_mean_field(table: &mut Table) -> Result<()> {
-    let method = table.get("method").and_then(Value::as_str).and_then(Method::named);
-    if method.and_then(Method::baseline) != Some("mean-field") {
-        return Ok(());
-    }
+/// Puts the settings of a config of bayesianize into `[baseline]`, for a method that has its settings there.
+fn take_in_settings(table: &mut Table) -> Result<()> {
+    let Some(section_of) = method_of(table).and_then(|method| method.about().from_bayesianize) else { return Ok(()) };
     take_in_bayesianize(table)?;
     let text = table.get("inducing").and_then(|section| section.get("bayesianize")).and_then(Value::as_str);
     let Some(text) = text else { return Ok(()) };
     let wrong = |error: fidgp_zoo::Error| LabError::config("inducing.bayesianize", format!("is wrong: {error}"));
-    let Some((settings, layers)) = fidgp_zoo::mean_field_from_bayesianize(text).map_err(wrong)? else { return Ok(()) };
-    let mut section = Table::try_from(settings).expect("every setting has a TOML form");
-    section.insert("layers".to_owned(), Value::Array(layers.into_iter().map(Value::String).collect()));
+    let Some(section) = section_of(text).map_err(wrong)? else { return Ok(()) };
     table.remove("inducing");
     let baseline = table.entry("baseline").or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(baseline) = baseline {
@@ -140,7 +135,7 @@ fn take_in_mean_field(table: &mut Table) -> Result<()> {
 }
 
 /// Takes out what belongs to the method of the file, before --set names another one (and perhaps settings of it).
-fn leave_method(table: &mut Table, next: Option<Method>) {
+fn leave_method(table: &mut Table, next: Option<&dyn Method>) {
     if let Some(Value::Table(inducing)) = table.get_mut("inducing") {
         inducing.remove("posterior");
     }
@@ -149,23 +144,25 @@ fn leave_method(table: &mut Table, next: Option<Method>) {
         train.remove("sharpness");
     }
     // the bound goes with a method that has one of its own, and where the next has no plain layers to bound
-    let bounded = table.get("method").and_then(Value::as_str).and_then(Method::named).is_some_and(bounds_layers);
+    let bounded = method_of(table).is_some_and(|method| method.about().spectral_norm == Extra::Own);
+    let may_stay = next.is_some_and(|next| matches!(next.about().spectral_norm, Extra::Allowed | Extra::Own));
     if let Some(Value::Table(network)) = table.get_mut("network")
-        && (bounded || !next.is_some_and(Method::has_plain_layers))
+        && (bounded || !may_stay)
     {
         network.remove("spectral_norm");
     }
 }
 
-/// Whether a spectral bound belongs to the method.
-fn bounds_layers(method: Method) -> bool {
-    matches!(method, Method::Sngp | Method::Ddu | Method::Due)
+/// The method that a config names.
+fn method_of(table: &Table) -> Option<&'static dyn Method> {
+    table.get("method").and_then(Value::as_str).and_then(methods::named)
 }
 
-/// Takes out what only inducing weights have: their section, and groups of their parameters.
+/// Takes out what only inducing weights have: their section, their posterior, and groups of their parameters.
 fn leave_inducing(table: &mut Table) {
     const PARAMETERS: [&str; 7] = ["z_row", "z_col", "_d_row", "_d_col", "inducing_mean", "_inducing_sd", "_lamda"];
     table.remove("inducing");
+    table.remove("posterior");
     let train = table.get_mut("train").and_then(Value::as_table_mut);
     let Some(groups) = train.and_then(|train| train.get_mut("groups")).and_then(Value::as_array_mut) else { return };
     let of_inducing =
@@ -175,48 +172,41 @@ fn leave_inducing(table: &mut Table) {
     });
 }
 
-/// Adds what the method says about other sections, where nothing is said: FFG-U is the diagonal family, a baseline has
-/// its section and its usual step or draws. With `--set method=…` a config of one method serves the others.
+/// Adds what the method says about other sections, where nothing is said: its own section, its usual step or draws. With
+/// `--set method=…` a config of one method serves the others.
 fn fit_to_method(table: &mut Table, overridden: bool) {
-    let method = table.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
     let of_data = |key: &str| table.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
-    let pixels = of_data("set") == Some("segmentation");
-    let sharpness = if of_data("name") == Some("cifar100") { CIFAR100_SHARPNESS } else { USUAL_SHARPNESS };
-    if let Some(method) = Method::named(&method) {
-        if overridden && !method.is_inducing() {
+    let (pixels, data) = (of_data("set") == Some("segmentation"), of_data("name").unwrap_or_default().to_owned());
+    if let Some(method) = method_of(table).map(Method::about) {
+        if overridden && !method.is_inducing {
             leave_inducing(table);
         }
-        if overridden && method.is_inducing() {
+        if overridden && method.is_inducing {
             table.entry("inducing").or_insert_with(|| Value::Table(Table::new())); // its defaults
         }
-        let usual = |section: &str, key: &str, value: Value| (section.to_owned(), key.to_owned(), value);
-        let kind = method.baseline().map(|kind| usual("baseline", "kind", Value::String(kind.to_owned())));
-        let step = (method == Method::FSgvbLrt).then(|| usual("train", "sharpness", Value::Float(sharpness)));
-        let draws = (method == Method::McDropout).then(|| usual("predict", "draws", Value::Integer(USUAL_MASKS)));
-        let bound = match method {
-            _ if pixels => None,
-            Method::Sngp => Some(SNGP_BOUND),
-            Method::Ddu | Method::Due => Some(DUE_BOUND),
-            _ => None,
-        };
-        let bound = bound.map(|bound| usual("network", "spectral_norm", Value::Float(bound)));
-        for (section, key, value) in kind.into_iter().chain(step).chain(draws).chain(bound) {
-            let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
-            if let Value::Table(section) = section {
-                section.entry(key).or_insert(value);
-            }
-        }
+        let kind = method.section.map(|section| ("baseline", "kind", Value::from(section.kind)));
+        kind.into_iter().chain((method.usual)(&data)).for_each(|usual| add(table, pixels, usual));
     }
     if pixels {
-        let section = table.entry("predict").or_insert_with(|| Value::Table(Table::new()));
-        if let Value::Table(section) = section {
-            section.entry("batch_size").or_insert(Value::Integer(USUAL_PICTURES));
-        }
+        add(table, pixels, ("predict", "batch_size", USUAL_PICTURES.into()));
     }
-    let Some(Value::Table(inducing)) = table.get_mut("inducing") else { return };
-    if method == "ffgu" && !inducing.contains_key("bayesianize") {
-        let diagonal = Table::from_iter([("family".to_owned(), Value::String("diagonal".to_owned()))]);
-        inducing.entry("posterior").or_insert(Value::Table(diagonal));
+}
+
+/// Adds what is usual where nothing is said. Networks for pixels have no bound; a method that needs [inducing] says so itself
+/// where it is missing, and a config of bayesianize stands there alone.
+fn add(table: &mut Table, pixels: bool, (section, key, value): Usual) {
+    let within = table.get(section);
+    let unwanted = match section {
+        "network" => pixels,
+        "inducing" => within.is_none_or(|inducing| inducing.get("bayesianize").is_some()),
+        _ => false,
+    };
+    if unwanted {
+        return;
+    }
+    let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(section) = section {
+        section.entry(key).or_insert(value);
     }
 }
 

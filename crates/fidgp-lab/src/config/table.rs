@@ -54,6 +54,9 @@ pub struct TableConfig {
     /// The part of the rows that is held out for reporting, where there is no such table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_fraction: Option<f64>,
+    /// A feature: the middle third of the rows by it is held out for reporting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Column>,
     /// The part of the training rows that is held out for validation.
     #[serde(default)]
     pub validation_fraction: f64,
@@ -75,6 +78,10 @@ impl TableConfig {
     /// Checks what can be checked without the table.
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |key: &str, why: String| Err(LabError::config(key, why));
+        if self.gap.is_some() && (self.test.is_some() || self.test_fraction.is_some()) {
+            let why = "holds out the middle third by a column; leave out data.test and data.test_fraction";
+            return wrong("data.gap", why.to_owned());
+        }
         match self.test_fraction {
             Some(_) if self.test.is_some() => {
                 return wrong(
@@ -108,12 +115,13 @@ impl TableConfig {
         let sheet = Sheet::open(&path)?;
         let config = self.filled_by(&sheet)?;
         let all = config.rows(&sheet, &path)?;
-        let (rest, test) = match &self.test {
-            Some(test) => {
+        let (rest, test) = match (&self.test, &self.gap) {
+            (Some(test), _) => {
                 let path = root.join(test);
                 (all, config.rows(&Sheet::open(&path)?, &path)?)
             }
-            None => hold_out(&all, self.test_fraction.unwrap_or(TEST_FRACTION))?,
+            (None, Some(gap)) => config.around_gap(&all, gap)?,
+            (None, None) => hold_out(&all, self.test_fraction.unwrap_or(TEST_FRACTION))?,
         };
         let (train, validation) = match self.validation_fraction {
             fraction if fraction > 0.0 => hold_out(&rest, fraction).map(|(train, held)| (train, Some(held)))?,
@@ -144,6 +152,16 @@ impl TableConfig {
         let filled = Self { target: Some(target), features: Some(features), ..self.clone() };
         filled.check()?;
         Ok(filled)
+    }
+
+    /// The outer thirds of the rows by a feature, and the middle third.
+    fn around_gap(&self, table: &Table, gap: &Column) -> Result<(Table, Table)> {
+        let features = self.feature_names();
+        let place = features.iter().position(|name| *name == gap.to_string()).ok_or_else(|| {
+            LabError::config("data.gap", format!("`{gap}` is no feature; there are {}", features.join(", ")))
+        })?;
+        let cut = split::gap(&table.column(place).collect::<Vec<_>>())?;
+        Ok((table.select(&cut.train)?, table.select(&cut.test)?))
     }
 
     /// The rows of a sheet, features and target.

@@ -1,6 +1,7 @@
 //! Metrics of a classification.
 
-use fidgp::predict::{self, Classified, Draws};
+use fidgp::layer::Network;
+use fidgp::predict::{self, Batch, Classified, Draws, Effort, PredictiveLaw};
 use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
 use tch::{Kind, Tensor};
 
@@ -37,6 +38,23 @@ pub fn classify(mut draws: Draws, chunks: Chunks) -> Result<Evaluation> {
         parts.push(predict::classify(&draws, &batches, Some(&truth))?);
         labels.push(truth);
         draws.first_batch += batches.len() as u64;
+    }
+    measure(Classified::joined(&parts)?, &Tensor::cat(&labels, 0))
+}
+
+/// The same for a law that needs no draws of the weights, batch by batch.
+///
+/// # Errors
+/// As [`classify`].
+pub fn classify_by(law: &mut dyn PredictiveLaw, network: &dyn Network, chunks: Chunks) -> Result<Evaluation> {
+    let (mut parts, mut labels, mut number) = (Vec::new(), Vec::new(), 0);
+    for chunk in chunks {
+        let (batches, truth) = chunk?;
+        for inputs in &batches {
+            parts.push(law.classify(network, Batch { inputs, number }, Effort::default())?.0);
+            number += 1;
+        }
+        labels.push(truth);
     }
     measure(Classified::joined(&parts)?, &Tensor::cat(&labels, 0))
 }
@@ -85,5 +103,8 @@ fn metrics(predictions: &Predictions, classified: &Classified) -> Result<Metrics
         (names::ENS_ENTROPY, mean(&classified.aleatoric)),
         (names::ENS_MI, mean(&classified.epistemic)),
     ];
-    Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())
+    // a law that has no draws has no NLL of each of them
+    let entries =
+        entries.into_iter().filter(|(name, _)| *name != names::CLS_NLL_PER_DRAW || classified.mean_nll.is_some());
+    Ok(entries.map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())
 }

@@ -1,7 +1,7 @@
 //! Metrics of a regression, in the units of the data.
 
 use fidgp::Key;
-use fidgp::linearised::LinearisedPosterior;
+use fidgp::linearised::{LinearisedPosterior, NormalForecast};
 use fidgp::objective::Gaussian;
 use fidgp::predict::{Regressed, regress};
 use fidgp_data::Standardiser;
@@ -98,17 +98,28 @@ pub(crate) fn closed_form(
     (data, batch): (&TableSource, usize),
     scale: Option<&Standardiser>,
 ) -> Result<Forecast> {
-    let tangent = model.tangent(&posterior.layers, posterior.conditional)?;
-    let predicted = posterior.regress(&tangent, likelihood, &data.batches(batch))?;
+    let predicted = closed_form_of(model, posterior, likelihood, &data.batches(batch))?;
     let unit = scale.map_or(1.0, |scale| scale.inverse_target_sd(1.0)).powi(2);
     let flat = |tensor: Tensor| Vec::<f64>::try_from(tensor.to_device(tch::Device::Cpu));
-    let mean = flat(predicted.mean)?;
+    let mean = flat(predicted.mean())?;
     Ok(Forecast {
         means: mean.iter().map(|mean| scale.map_or(*mean, |scale| scale.inverse_target(*mean))).collect(),
-        noise: flat((&predicted.epistemic + predicted.noise) * unit)?,
+        noise: flat((predicted.epistemic() + predicted.aleatoric()) * unit)?,
         points: mean.len(),
-        epistemic: Some(flat(predicted.epistemic * unit)?),
+        epistemic: Some(flat(predicted.epistemic() * unit)?),
     })
+}
+
+/// The same in the units of the training, as tensors.
+fn closed_form_of(
+    model: &Model,
+    posterior: &LinearisedPosterior,
+    likelihood: &Gaussian,
+    batches: &[Tensor],
+) -> Result<Regressed> {
+    let tangent = model.tangent(posterior)?;
+    let NormalForecast { mean, epistemic, noise } = posterior.regress(&tangent, likelihood, batches)?;
+    Ok(Regressed { means: mean.unsqueeze(0), noise: noise.unsqueeze(0), variance: Some(epistemic) })
 }
 
 /// RMSE of the mean; NLL, CRPS and coverage of the mixture over draws; mean epistemic deviation.

@@ -3,18 +3,19 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use fidgp::Key;
 use fidgp::linearised::{LinearisedPosterior, Observed, fit};
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
-use super::task::curve;
-use crate::config::{DataConfig, LinearisedConfig, RunConfig};
-use crate::error::{LabError, Result};
+use super::task::{self, SplitRole};
+use crate::config::{LinearisedConfig, RunConfig};
+use crate::error::Result;
 use crate::files::CONFIG_FILE;
 use crate::model::{Likelihood, Model};
 use crate::predict::Trained;
 use crate::run_folder::posterior::{self, PosteriorRecord};
-use crate::run_folder::{TrainedOn, same_examples};
-use crate::source::{Source, TableSource};
+use crate::run_folder::{same_classes, same_examples};
+use crate::source::Source;
 
 /// Fits the posterior that a config asks for to all training data, unchanged, and keeps it in the run's folder. Does nothing
 /// for other configs.
@@ -36,12 +37,15 @@ pub fn fit_posterior(
     predictor: &mut Trained,
     config: &RunConfig,
     folder: &Path,
-    (data, device): (&Path, Device),
+    data: &Path,
 ) -> Result<Option<PosteriorRecord>> {
     config.check()?;
-    let source = training_rows(predictor, folder, (data, device))?;
+    let task = task::reopen(predictor, data)?;
+    task.trained_on().map_or(Ok(()), |now| same_examples(folder, &now))?;
+    same_classes(folder, task.classes())?;
+    let source = task.examples(&predictor.model, SplitRole::Measuring)?;
     predictor.model.posterior = match config.linearised() {
-        Some(linearised) => Some(linearise(config, linearised, &predictor.model, &source)?),
+        Some(linearised) => Some(linearise(config, linearised, &predictor.model, source.as_ref())?),
         None => None,
     };
     if folder.join(CONFIG_FILE).exists() {
@@ -50,24 +54,6 @@ pub fn fit_posterior(
         posterior::write(folder, &predictor.model, 0)?;
     }
     posterior::record(folder)
-}
-
-/// The rows that a network was trained on, as it takes them.
-fn training_rows(predictor: &Trained, folder: &Path, (data, device): (&Path, Device)) -> Result<TableSource> {
-    match &predictor.config.data {
-        DataConfig::Synthetic1d { .. } => TableSource::new(&curve::draw(&predictor.config)?.0.train, device),
-        DataConfig::Table(table) => {
-            let view = predictor.table.as_ref();
-            let view = view.ok_or_else(|| LabError::config("MODEL", "does not say how it takes a table"))?;
-            let train = table.read(data)?.train;
-            same_examples(folder, &TrainedOn { examples: train.rows(), sha256: train.fingerprint() })?;
-            TableSource::new(&view.scale.transform(&train)?, device)
-        }
-        _ => Err(LabError::config(
-            "data.set",
-            "has no rows of numbers that are kept: a linearised posterior is fitted to tables",
-        )),
-    }
 }
 
 /// The linearised posterior of a trained model.
@@ -80,8 +66,10 @@ pub fn linearise(
     model: &Model,
     source: &dyn Source,
 ) -> Result<LinearisedPosterior> {
-    let tangent = model.tangent(&linearised.layers, linearised.conditional())?;
-    let (targets, rows) = (RefCell::new(Vec::new()), (0..source.len() as i64).collect::<Vec<_>>());
+    let mut tangent = model.centre(&linearised.layers)?;
+    let directions = linearised.directions(config.data.has_images());
+    (tangent.directions, tangent.conditional) = (directions, linearised.conditional());
+    let (targets, rows) = (RefCell::new(Vec::new()), chosen(config, linearised, source));
     let mut failed = None;
     let mut batches = rows.chunks(config.predict.batch_size).map_while(|rows| {
         match source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None) {
@@ -99,7 +87,7 @@ pub fn linearise(
         let targets = targets.borrow()[batch].narrow(0, start, outputs.size()[0]);
         tch::no_grad(|| Ok(observed(&model.likelihood, outputs, &targets)))
     };
-    let fitted = fit(&tangent, &mut batches, rows.len() as i64, &observe, &linearised.fit());
+    let fitted = fit(&tangent, &mut batches, rows.len() as i64, &observe, &linearised.fit(directions));
     failed.map_or(Ok(()), Err)?;
     let fitted = fitted?;
     tracing::info!(
@@ -108,6 +96,18 @@ pub fn linearise(
         fitted.structure.kind(), fitted.precision.prior, fitted.decided, tangent.size()
     );
     Ok(fitted)
+}
+
+/// The examples that a posterior is fitted to, in order.
+fn chosen(config: &RunConfig, linearised: &LinearisedConfig, source: &dyn Source) -> Vec<i64> {
+    let all = source.len();
+    if linearised.examples == 0 || linearised.examples >= all {
+        return (0..all as i64).collect();
+    }
+    let order = fidgp_data::epoch_order(all, Key::new(config.seed).fold("posterior").seed(), 0);
+    let mut rows: Vec<_> = order.into_iter().take(linearised.examples).map(|row| row as i64).collect();
+    rows.sort_unstable();
+    rows
 }
 
 fn observed(likelihood: &Likelihood, outputs: &Tensor, targets: &Tensor) -> Observed {

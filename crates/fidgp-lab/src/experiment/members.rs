@@ -1,18 +1,21 @@
 //! Training of one model, or of a deep ensemble's members one after another.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp::Key;
+use fidgp_torch::Group;
 use tch::Tensor;
 
 use super::logged::Logged;
-use crate::config::{DataConfig, Method, RunConfig};
+use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
 use crate::run_folder::RunContext;
 use crate::source::Source;
 use crate::train::checkpoint::Progress;
+use crate::train::group::Share;
 use crate::train::{Fit, Outcome, Validate, Watch, checkpoint};
 
 /// Where one network is trained: nowhere, or in a folder, from its last checkpoint.
@@ -24,19 +27,27 @@ pub struct Place {
     pub resume: bool,
     /// Of a deep ensemble only this member.
     pub member: Option<i64>,
+    /// The processes that train it together.
+    pub group: Option<Arc<Group>>,
 }
 
 impl Place {
     /// Where the network of a run is trained.
-    pub fn of(context: &RunContext) -> Self {
-        Self { folder: Some(context.run.clone()), resume: context.resume, member: context.member }
+    pub fn of(context: &RunContext, group: Option<&Arc<Group>>) -> Self {
+        let writes = group.is_none_or(|group| group.rank() == 0);
+        Self {
+            folder: writes.then(|| context.run.clone()),
+            resume: context.resume,
+            member: context.member,
+            group: group.cloned(),
+        }
     }
 }
 
 /// Refuses a member that a config does not have.
 pub fn check(config: &RunConfig, member: i64) -> Result<()> {
     let no = |why: String| Err(LabError::config("--member", why));
-    if config.method != Method::Ensemble {
+    if config.method.about().trains_members_by.is_none() {
         return no(format!("is for method = \"ensemble\", not for \"{}\"", config.method.name()));
     }
     if matches!(config.data, DataConfig::Uci { .. }) {
@@ -78,24 +89,25 @@ impl Training<'_> {
     /// When training or disk fail, or the user stops it.
     pub fn run(&self, place: &Place, watch: &mut dyn Watch) -> Result<Option<Outcome>> {
         let config = self.config;
-        if config.method != Method::Ensemble {
-            let outcome = self.one(config, self.model, (place.folder.as_deref(), place.resume), watch)?;
+        let Some(method) = config.method.about().trains_members_by else {
+            let outcome =
+                self.one(config, self.model, (place.folder.as_deref(), place.resume), place.group.as_ref(), watch)?;
             return self.unless_stopped(place, outcome).map(Some);
-        }
+        };
         let mut seconds = 0.0;
         let mut members = Vec::new();
         let mut last = None;
         let wanted = place.member.map_or(0..config.members(), |k| k..k + 1);
         for k in wanted {
             let seed = Key::new(config.seed).fold("member").at(k as u64).seed();
-            let member = RunConfig { method: Method::Deterministic, baseline: None, seed, ..config.clone() };
+            let member = RunConfig { method, baseline: None, seed, ..config.clone() };
             let network = Model::init(&member, self.signature, self.model.store.device())?;
             let folder = place.folder.as_ref().map(|run| run.join(MEMBERS).join(k.to_string()));
             if let Some(folder) = &folder {
                 std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
             }
             let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
-            let outcome = self.one(&member, &network, (folder.as_deref(), resume), watch)?;
+            let outcome = self.one(&member, &network, (folder.as_deref(), resume), None, watch)?;
             seconds += outcome.seconds;
             last = Some(outcome.progress);
             members.push(network);
@@ -128,6 +140,7 @@ impl Training<'_> {
         config: &RunConfig,
         model: &Model,
         (folder, resume): (Option<&Path>, bool),
+        group: Option<&Arc<Group>>,
         watch: &mut dyn Watch,
     ) -> Result<Outcome> {
         let fit = Fit {
@@ -139,6 +152,7 @@ impl Training<'_> {
             run: folder.map(Path::to_owned),
             stop: self.stop,
             resume_command: self.resume_command,
+            share: group.map(|group| Share::new(Arc::clone(group), config.train.sync_norm)),
         };
         match folder {
             Some(folder) => fit.run(resume, &mut Logged::new(folder, resume, watch)?),

@@ -1,21 +1,30 @@
 //! Whole runs: a task's data, a model, training, evaluation and record.
 
+pub mod compress;
 pub(crate) mod norms;
 pub mod task;
 
 mod fitting;
+mod inert;
 mod linearise;
 mod logged;
 mod members;
 mod posthoc;
 mod results;
 mod start;
+mod together;
 mod uci;
 mod wrap;
 
+pub use inert::Spreads;
 pub use linearise::fit_posterior;
 pub use task::Task;
+pub use together::run_together;
 pub use wrap::{Stage, WrapReport, wrap};
+
+use std::sync::Arc;
+
+use fidgp_torch::Group;
 
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
@@ -61,22 +70,35 @@ pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Se
 /// # Errors
 /// When data, training or disk fail; what was done before is kept.
 pub fn run_task(task: &dyn Task, context: &RunContext, watch: &mut dyn Watch) -> Result<Option<Results>> {
+    run_task_in(None, task, context, watch)
+}
+
+/// The same by one process alone or by one of a group; none but the first writes and returns results.
+fn run_task_in(
+    group: Option<&Arc<Group>>,
+    task: &dyn Task,
+    context: &RunContext,
+    watch: &mut dyn Watch,
+) -> Result<Option<Results>> {
     let (config, run) = (task.config(), &context.run);
+    let writes = group.is_none_or(|group| group.rank() == 0);
     let trained_on = task.trained_on();
-    if context.resume {
+    if context.resume && writes {
         same_classes(run, task.classes())?;
         trained_on.as_ref().map_or(Ok(()), |now| same_examples(run, now))?;
     }
     let signature = task.signature()?;
     let mut model = Model::init(config, &signature, context.device)?;
     let fitting = Fitting::new(task, &signature, &model, context.resume)?;
-    let _lock = open_folder(config, context, &model, fitting.observations())?;
-    task.keep(run)?;
-    if !context.resume {
+    let _lock = writes.then(|| open_folder(config, context, &model, fitting.observations())).transpose()?;
+    if writes {
+        task.keep(run)?;
+    }
+    if writes && !context.resume {
         trained_on.as_ref().map_or(Ok(()), |examples| keep_examples(run, examples))?;
     }
     let stop = (context.stop, context.resume_command.as_str());
-    let Some(outcome) = fitting.run(&mut model, &Place::of(context), stop, watch)? else { return Ok(None) };
+    let Some(outcome) = fitting.run(&mut model, &Place::of(context, group), stop, watch)? else { return Ok(None) };
     if let Some(examples) = task.announces() {
         watch.says(&format!("measuring {examples}, passes of each: {}", config.passes()));
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use super::inert::uncertainty;
 use super::task::{HeldOut, Measured, Task, Want};
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
@@ -27,6 +28,7 @@ pub fn assess(
     (results.metrics, results.metric_notes) = (metrics, notes);
     (results.test_sha256, results.published) = (task.test_sha256(), task.published());
     results.figures = figure.into_iter().collect();
+    results.uncertainty = uncertainty(task, model)?;
     let validation = if validate { task.measure(HeldOut::Validation, model)? } else { None };
     if let Some(measure) = validation {
         let Measured { metrics, notes, .. } = measure(model, draws, Want::Metrics)?;
@@ -75,6 +77,7 @@ pub fn blank_results(config: &RunConfig, context: &RunContext, model: &Model) ->
         test_sha256: None,
         metrics: Metrics::new(),
         metric_notes: MetricNotes::new(),
+        uncertainty: None,
         cost: Cost { parameters, bytes: cost.bytes_f32 as u64, macs: (cost.flops_ours / 2) as u64 },
         time: Time::default(),
         splits: None,

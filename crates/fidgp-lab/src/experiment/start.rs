@@ -7,7 +7,7 @@ use fidgp_zoo::{
 };
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{GraphConfig, Method, NetworkConfig, RunConfig};
+use crate::config::{GraphConfig, NetworkConfig, RunConfig, is_graph};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Normalisation, Signature};
 use crate::source::{Source, batches};
@@ -29,9 +29,8 @@ pub fn run(config: &RunConfig, model: &Model, signature: &Signature, images: &dy
 pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Device) -> Result<(Model, ImportReport)> {
     let backbone = config.start.as_ref().is_some_and(|start| start.backbone);
     let bounded = config.network.spectral_norm().is_some();
-    let (method, mut network) = (Method::Deterministic, config.network.clone());
-    network.unbind();
-    let config = RunConfig { method, network, inducing: None, baseline: None, start: None, ..config.clone() };
+    let mut config = RunConfig { start: None, ..config.plain() };
+    config.network.unbind();
     let model = Model::init(&config, signature, device)?;
     let head = model.network.head().unwrap_or_default();
     let mode = if backbone { ImportMode::Backbone { head } } else { ImportMode::Whole };
@@ -68,10 +67,6 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     leave_out_own(&mut report);
     tell(file, &report);
     Ok((model, report))
-}
-
-fn is_graph(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
 }
 
 /// The numbers of a graph, under the names of the network; a head for other classes keeps those it was made with.

@@ -1,4 +1,4 @@
-//! UCI regression on the standard splits, several at a time.
+//! UCI regression on the standard splits or those with a gap, several at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use super::fitting::Fitting;
 use super::members::Place;
 use super::results::{blank_results, metrics};
 use super::task::{Regression, Task};
-use crate::config::{DataConfig, RunConfig};
+use crate::config::{DataConfig, RunConfig, UciSplits};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::json;
@@ -24,11 +24,12 @@ use crate::run_folder::{RunContext, keep_command, open_folder};
 use crate::train::{NO_FOLDER, Watch};
 
 pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Send)) -> Result<Results> {
-    let DataConfig::Uci { name, .. } = &config.data else {
+    let DataConfig::Uci { name, splits: kind, .. } = &config.data else {
         return Err(LabError::config("data.set", "must be \"uci\""));
     };
     let uci = Uci::read(&context.data_root.join("uci"), name)?;
-    let (splits, command) = asked(context, uci.splits())?;
+    let all = if *kind == UciSplits::Gap { uci.table().columns() } else { uci.splits() };
+    let (splits, command) = asked(context, all)?;
     let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, context.device)?;
     let parts = splits.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
     let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
@@ -62,7 +63,9 @@ pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Se
     let mut results = blank_results(config, context, &model)?;
     results.set_splits(Splits::new(rows));
     results.metric_notes = evaluate::notes();
-    results.published = published(name);
+    if *kind == UciSplits::Standard {
+        results.published = published(name);
+    }
     results.command = command;
     Ok(results)
 }
@@ -108,7 +111,10 @@ fn seed_of(config: &RunConfig, split: usize) -> u64 {
 
 /// The rows of a split, with a validation part where the config wants one.
 fn parts(config: &RunConfig, uci: &Uci, split: usize) -> Result<Parts> {
-    let whole = uci.split(split)?;
+    let whole = match config.data {
+        DataConfig::Uci { splits: UciSplits::Gap, .. } => uci.gap_split(split)?,
+        _ => uci.split(split)?,
+    };
     Ok(match config.data {
         DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => {
             whole.with_validation(validation_fraction, seed_of(config, split))?

@@ -63,7 +63,7 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
     config.check()?;
     let file =
         config.start.as_ref().ok_or_else(|| LabError::config("start.weights", "is missing; pass --weights FILE"))?;
-    if !config.method.is_inducing() {
+    if !config.method.about().is_inducing {
         let why = format!("= \"{}\" has nothing to wrap; try --set method=fidgp", config.method.name());
         return Err(LabError::config("method", why));
     }
@@ -104,17 +104,7 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
     say("measuring the mean of draws");
     stages.push(stage(&name, draws, images.as_ref(), config)?);
     if save {
-        let _lock = open_folder(config, context, &model, train.as_ref().map_or(test.rows(), Set::rows))?;
-        write_classes(&context.run, test.classes())?;
-        if let Ok(set) = &train {
-            keep_examples(&context.run, &set.trained_on())?;
-        }
-        if let Some(command) = &context.command {
-            keep_command(&context.run, &format!("{command} && {}", context.resume_command))?;
-        }
-        let mut tensors = checkpoint::variables(&model.store);
-        tensors.extend(Optimiser::new(&model.store, config.train.optimiser)?.state());
-        checkpoint::save(&checkpoint::last(&context.run), &tensors, &checkpoint::Progress::default())?;
+        keep(config, context, &model, train.as_ref().ok(), &test)?;
     }
     Ok(WrapReport {
         weights,
@@ -127,6 +117,27 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
         hardware: crate::device::hardware(context.device),
         command: context.command.clone(),
     })
+}
+
+/// Leaves a run folder that `fidgp train --resume` trains from its first step.
+pub(super) fn keep(
+    config: &RunConfig,
+    context: &RunContext,
+    model: &Model,
+    train: Option<&Set>,
+    test: &Set,
+) -> Result<()> {
+    let _lock = open_folder(config, context, model, train.map_or(test.rows(), Set::rows))?;
+    write_classes(&context.run, test.classes())?;
+    if let Some(set) = train {
+        keep_examples(&context.run, &set.trained_on())?;
+    }
+    if let Some(command) = &context.command {
+        keep_command(&context.run, &format!("{command} && {}", context.resume_command))?;
+    }
+    let mut tensors = checkpoint::variables(&model.store);
+    tensors.extend(Optimiser::new(&model.store, config.train.optimiser)?.state());
+    checkpoint::save(&checkpoint::last(&context.run), &tensors, &checkpoint::Progress::default())
 }
 
 fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fidgp_metrics::names;
 
 use super::Dtype;
-use crate::config::{BaselineConfig, RunConfig};
+use crate::config::RunConfig;
 use crate::predict::Trained;
 use crate::record::Results;
 use crate::report::words::format::short;
@@ -52,7 +52,7 @@ pub fn card(predictor: &Trained, dtype: Dtype, results: Option<&Results>) -> Str
          (aleatoric) and what the weights leave open (epistemic).\n\n## Results\n\n{results}\n## How it was made\n\n\
          The whole config, seed {seed} included, is under `run` in `config.json`.{limits}\n",
         name = config.name,
-        what = config.method.describe(),
+        what = config.method.about().words,
         results = results.map_or("No results were recorded with the run.\n".to_owned(), table) + &tempered(predictor),
         seed = config.seed,
         limits = limits(config),
@@ -71,8 +71,7 @@ fn tempered(predictor: &Trained) -> String {
 
 fn limits(config: &RunConfig) -> String {
     let weight = config.train.kl.weight;
-    let has_kl = config.inducing.is_some() || matches!(config.baseline, Some(BaselineConfig::MeanField { .. }));
-    if !has_kl || (weight - 1.0).abs() < 1e-12 {
+    if !config.method.about().has_kl || (weight - 1.0).abs() < 1e-12 {
         return String::new();
     }
     format!(" The KL was weighted {weight}: this is a tempered posterior.")

@@ -6,15 +6,17 @@ use std::path::Path;
 use fidgp::Key;
 use fidgp::layer::{Factors, Mode, Pass};
 use fidgp::linalg::Check;
+use fidgp_data::file_sha256;
 use fidgp_onnx::{Exported, Outputs};
 use tch::{Kind, Tensor};
 
 use super::state_dict::{matrix_parts, plain_variables};
+use super::{Dtype, linearised};
 use crate::config::NetworkConfig;
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, Model, Signature};
 use crate::predict::Trained;
-use crate::record::write_atomically;
+use crate::record::{commit, write_atomically};
 
 /// Which weights a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +25,15 @@ pub enum Weights {
     Mean,
     /// So many draws, those of `fidgp predict`.
     Draws(u64),
+    /// The posterior mean, and the closed form of the linearised posterior around it.
+    Linearised,
 }
 
 /// Writes a model as one graph; its bytes.
 ///
 /// # Errors
 /// When the network did not come from a graph, has parts that a graph does not, or the disk fails.
-pub fn export_graph(trained: &Trained, weights: Weights, out: &Path) -> Result<usize> {
+pub fn export_graph(trained: &Trained, weights: Weights, dtype: Dtype, out: &Path) -> Result<usize> {
     let NetworkConfig::Onnx(graph) = &trained.config.network else {
         let why =
             "is not \"onnx\": only networks that came from a graph go out as one; --format torch takes every network";
@@ -40,10 +44,16 @@ pub fn export_graph(trained: &Trained, weights: Weights, out: &Path) -> Result<u
     let outputs = outputs(trained, &signature)?;
     let import = super::state_dict::import(trained, graph)?;
     let draws = draws(trained, weights)?;
-    let metadata = metadata(trained, weights)?;
+    let metadata = metadata(trained, weights, &graph.path)?;
     let normalisation = normalisation(trained)?;
-    let exported = Exported { source: &graph.path, import: &import, draws, normalisation, outputs, metadata };
+    let half = dtype == Dtype::F16;
+    let linearised = (weights == Weights::Linearised).then(|| linearised::law(trained)).transpose()?;
+    let source = &graph.path;
+    let exported = Exported { source, import: &import, draws, normalisation, outputs, metadata, half, linearised };
     let bytes = exported.bytes()?;
+    if weights == Weights::Linearised {
+        linearised::check(trained, &bytes, dtype)?;
+    }
     write_atomically(out, &bytes)?;
     Ok(bytes.len())
 }
@@ -59,8 +69,12 @@ fn check(trained: &Trained, weights: Weights) -> Result<()> {
     if !trained.model.norms.is_empty() {
         return refuse("does not know BatchNorm statistics of each draw's own (predict.statistics_images)");
     }
+    if weights == Weights::Linearised && trained.model.posterior.is_none() {
+        let why = "= linearised needs a linearised posterior, which this folder has not; `fidgp fit-posterior` fits one to a table's network";
+        return Err(LabError::config("--draws", why));
+    }
     let on_outputs = trained.model.network.inducing().iter().any(|weight| weight.draws_outputs());
-    if on_outputs && weights != Weights::Mean {
+    if on_outputs && matches!(weights, Weights::Draws(_)) {
         return refuse("has no weights to draw where the noise is on the outputs; use --draws mean");
     }
     Ok(())
@@ -103,7 +117,7 @@ fn draws(trained: &Trained, weights: Weights) -> Result<Vec<BTreeMap<String, Ten
     };
     let one = |k: u64| -> Result<BTreeMap<String, Tensor>> {
         let pass = match weights {
-            Weights::Mean => Pass::mean(&inducing, &factors, Mode::Eval)?,
+            Weights::Mean | Weights::Linearised => Pass::mean(&inducing, &factors, Mode::Eval)?,
             Weights::Draws(_) => draw(model, &factors, key.at(k))?,
         };
         let mut all: BTreeMap<_, _> =
@@ -123,15 +137,19 @@ fn draw(model: &Model, factors: &Factors, key: Key) -> Result<Pass> {
     passes.pop().ok_or_else(|| LabError::config("--draws", "gave no weights"))
 }
 
-fn metadata(trained: &Trained, weights: Weights) -> Result<BTreeMap<String, String>> {
+/// What it is; what the source says of itself, its licence too, is kept beside it.
+fn metadata(trained: &Trained, weights: Weights, source: &Path) -> Result<BTreeMap<String, String>> {
     let config = toml::to_string(&trained.config).map_err(|error| LabError::config("run.toml", error.to_string()))?;
     let weights = match weights {
         Weights::Mean => "posterior mean".to_owned(),
         Weights::Draws(count) => format!("{count} posterior draws"),
+        Weights::Linearised => "posterior mean, with the linearised posterior".to_owned(),
     };
     let mut all = BTreeMap::from([
         ("fidgp.config".to_owned(), config),
         ("fidgp.weights".to_owned(), weights),
+        ("fidgp.source_sha256".to_owned(), file_sha256(source)?),
+        ("fidgp.commit".to_owned(), commit()),
         ("fidgp.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
     ]);
     if !trained.classes.is_empty() {

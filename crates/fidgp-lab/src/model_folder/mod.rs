@@ -14,6 +14,7 @@
 
 mod card;
 mod graph;
+mod linearised;
 mod preprocessor;
 mod rounding;
 mod state_dict;

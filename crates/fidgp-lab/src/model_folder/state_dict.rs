@@ -84,9 +84,7 @@ fn renamed(trained: &Trained, tensors: BTreeMap<String, Tensor>) -> Result<Vec<(
     for (variable, tensor) in tensors {
         match import.origins.iter().find(|origin| origin.variable == variable) {
             Some(origin) => {
-                let same = tensor.numel() as i64 == origin.shape.iter().product::<i64>();
-                let shaped = if same { tensor.f_reshape(&origin.shape)? } else { tensor };
-                named.push((origin.framework_name().to_owned(), shaped.contiguous()));
+                named.push((origin.framework_name().to_owned(), tensor.f_reshape(&origin.shape)?.contiguous()));
             }
             None => named.push((variable, tensor.contiguous())),
         }

@@ -149,11 +149,12 @@ pub fn run_arrays(
     let fit = if arrays.logits.contains_key(FIT) { Some(of(&FIT.to_owned())?) } else { None };
     let pipeline = if let Some(fit) = &fit {
         let labels = arrays.labels(FIT, fit.size()[0], classes)?;
-        let rows = FitRows { rows: fit, labels: &labels, batch: settings.batch, seed: settings.seed };
+        let (batch, seed, more) = (settings.batch, settings.seed, settings.more.scores.as_slice());
+        let rows = FitRows { rows: fit, labels: &labels, batch, seed, more };
         fitted(&observer, &rows, (arrays.head(classes, fit.size()[1])?, &[]), None, say)?
     } else {
         say("no tensor `fit` (ID training rows): scores that need fitting are left out");
-        Pipeline::unfitted(&observer)
+        Pipeline::unfitted(&observer, &settings.more.scores)
     };
     let set = |name: &String| -> Result<(OodSetRecord, Tensor)> {
         let own = of(name)?;

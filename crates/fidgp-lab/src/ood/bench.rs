@@ -11,12 +11,13 @@ use super::controls;
 use super::cost;
 use super::heldout::{self, HELD_OUT, Labelled};
 use super::images::{ID, Images, Inputs};
-use super::observe::{ModelObserver, OneU};
+use super::observe::{ModelObserver, WeightChoice};
 use super::pipeline::{FitRows, Pipeline, Scored, fitted};
 use super::protocol;
 use super::scorer::Columns;
+use super::scores::OodScore;
 use super::spectral;
-use super::statistics::{Basis, Kept, sha256, signature};
+use super::statistics::{Basis, StatisticsCache, sha256, signature};
 use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::error::{LabError, Result};
 use crate::predict::Trained;
@@ -43,7 +44,7 @@ pub struct Settings {
     /// Folder of the data sets.
     pub root: PathBuf,
     /// Which U.
-    pub u: OneU,
+    pub u: WeightChoice,
     /// Draws of the mutual information.
     pub draws: u64,
     /// Whether a backward pass is made, for the residuals.
@@ -78,6 +79,8 @@ pub struct More {
     pub statistics: Option<PathBuf>,
     /// Run the released script's procedure with its null control as well.
     pub paper_protocol: bool,
+    /// Scores beside the registered ones.
+    pub scores: Vec<&'static OodScore>,
 }
 
 /// What came of it.
@@ -130,7 +133,8 @@ pub fn run(predictor: &Trained, settings: &Settings, say: &mut dyn FnMut(&str)) 
     let fit = &images.fit;
     let kept = kept(&weights, &images, temperature, settings)?;
     say(&format!("looking at {} ID training examples", fit.pixels.size()[0]));
-    let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch: settings.batch, seed: settings.seed };
+    let (batch, seed, more) = (settings.batch, settings.seed, settings.more.scores.as_slice());
+    let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch, seed, more };
     let mut pipeline = fitted(&observer, &rows, (observer.head(), &observer.inducing), kept.as_ref(), say)?;
     pipeline.scorer.left_out.extend(observer.left_out());
     let (beside, null) = (images.first(spectral::IMAGES), images.first(protocol::IMAGES));
@@ -177,7 +181,12 @@ fn observer<'a>(predictor: &'a Trained, settings: &Settings, say: &mut dyn FnMut
 }
 
 /// Where statistics are kept, and what they must agree on.
-fn kept(weights: &str, images: &Images, temperature: Option<f64>, settings: &Settings) -> Result<Option<Kept>> {
+fn kept(
+    weights: &str,
+    images: &Images,
+    temperature: Option<f64>,
+    settings: &Settings,
+) -> Result<Option<StatisticsCache>> {
     let Some(path) = settings.more.statistics.clone() else { return Ok(None) };
     let basis = Basis {
         id: &images.id_name,
@@ -189,7 +198,7 @@ fn kept(weights: &str, images: &Images, temperature: Option<f64>, settings: &Set
         gradients: settings.gradients,
         temperature,
     };
-    Ok(Some(Kept { path, signature: signature(weights, &basis) }))
+    Ok(Some(StatisticsCache { path, signature: signature(weights, &basis) }))
 }
 
 /// Scores the ID set, runs the controls, chooses, and only then scores what is reported.
@@ -260,7 +269,7 @@ pub(super) fn compare(
         command: settings.command.clone(),
         controls_skipped: settings.skip_controls,
         controls: checked,
-        scores: table::table(&id_columns, &table_sets, settings.seed)?,
+        scores: table::table(&id_columns, &table_sets, &settings.more.scores, settings.seed)?,
         sets: table_sets.iter().map(|(set, _)| set.clone()).collect(),
         chosen: chosen.map(|(chosen, _)| chosen),
         left_out: pipeline.scorer.left_out.clone(),

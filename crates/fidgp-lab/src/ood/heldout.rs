@@ -7,7 +7,8 @@ use fidgp_zoo::baseline::knn::Neighbours;
 use fidgp_zoo::baseline::logit_scores::energy;
 use tch::{Kind, Tensor};
 
-use super::scorer::{Columns, neighbours_of};
+use super::scorer::Columns;
+use super::scores::neighbours_of;
 use super::statistics::Statistics;
 use crate::error::{LabError, Result};
 

@@ -7,15 +7,17 @@ use fidgp::Key;
 use fidgp::layer::{Conv2dConfig, Factors, LayerGeometry, Mode, Operation, Pass, Taps};
 use fidgp::linalg::Check;
 use fidgp::ood::{Tap, log_unexplained, mean_patch, pooled_product};
-use fidgp::predict::{ClassDraws, Classified, Gather};
+use fidgp::predict::{Batch, ClassDraws, Classified, Effort, Gather};
 use fidgp::prior::PriorFactors;
 use fidgp::weight::InducingWeight;
 use fidgp_zoo::baseline::activation::Head;
-use fidgp_zoo::baseline::ddu::LOG_DENSITY;
 use fidgp_zoo::baseline::odin;
+use fidgp_zoo::methods::ddu::LOG_DENSITY;
 use tch::{Device, Kind, Tensor};
 
 use super::members::{self, pooled};
+use super::scorer::named;
+use super::scores::Needs;
 use crate::error::{LabError, Result};
 use crate::model::{Likelihood, MEMBERS, Model, Normalisation};
 use crate::predict::{FEATURES, Trained};
@@ -132,14 +134,14 @@ pub struct ModelObserver<'a> {
 
 /// Which U.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OneU {
+pub enum WeightChoice {
     /// The centre of q(U).
     Mean,
     /// The draw of this number.
     Draw(u64),
 }
 
-impl std::fmt::Display for OneU {
+impl std::fmt::Display for WeightChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
             Self::Mean => write!(f, "mean"),
@@ -154,7 +156,7 @@ impl<'a> ModelObserver<'a> {
     ///
     /// # Errors
     /// When the model is no classifier of images, or a covariance cannot be factorised.
-    pub fn new(predictor: &'a Trained, u: OneU, draws: u64, gradients: bool) -> Result<Self> {
+    pub fn new(predictor: &'a Trained, u: WeightChoice, draws: u64, gradients: bool) -> Result<Self> {
         let model = &predictor.model;
         let Some(normalisation) = model.normalisation.as_ref().filter(|_| predictor.square_view().is_some()) else {
             let why = "is a regression; out-of-distribution scores need a classifier of images";
@@ -221,23 +223,19 @@ impl<'a> ModelObserver<'a> {
     /// Scores that this model does not have, and why.
     pub(super) fn left_out(&self) -> Vec<String> {
         let mut all = Vec::new();
+        let mut lacks = |needs: &[Needs], why: &str| all.push(format!("{}: {why}", named(needs)));
         let one_answer = self.inducing.is_empty() && !members::draw_themselves(self.model);
         if self.model.network.members() == 1 && (one_answer || self.own_draws.0 == 0 && self.draws.is_empty()) {
             let why = if one_answer { "the network has neither draws nor members" } else { "no draws were asked for" };
-            all.push(format!("total-entropy, mutual-information: {why}"));
+            lacks(&[Needs::Draws], why);
         }
         if self.inducing.is_empty() {
-            all.push("variance, residual, compat-residual: the network has no inducing weights".to_owned());
+            lacks(&[Needs::Inducing], "the network has no inducing weights");
         }
         if self.has_many_features() {
-            let own =
-                "gradnorm, react, scale, ash, knn, mahalanobis, relative-mahalanobis, vim, ddu, subspace, leverage";
-            all.push(format!("{own}: the members have features of their own"));
+            lacks(&[Needs::Features, Needs::Head], "the members have features of their own");
         } else if self.head.is_none() {
-            all.push(
-                "react, scale, ash, vim: the last layer is the method's own, no plain linear one with a bias"
-                    .to_owned(),
-            );
+            lacks(&[Needs::Head], "the last layer is the method's own, no plain linear one with a bias");
         }
         all
     }
@@ -333,6 +331,12 @@ impl<'a> ModelObserver<'a> {
     }
 
     fn entropies(&self, x: &Tensor) -> Result<Option<(Tensor, Tensor)>> {
+        if self.model.posterior.is_some() {
+            let mut law = self.model.law(1, self.own_draws.1, 0)?;
+            let batch = Batch { inputs: x, number: 0 };
+            let said = law.classify(self.model.network.as_ref(), batch, Effort::default())?.0;
+            return Ok(Some((plain(&said.total), plain(&(&said.total - said.aleatoric)))));
+        }
         let drawn = |weights: &Vec<Tensor>| Ok(self.forward(x, weights, Taps::default())?.0);
         let all = if self.own_draws.0 > 0 || self.model.network.members() > 1 {
             members::passes(self.model, x, self.own_draws.0, self.own_draws.1)?
@@ -442,8 +446,8 @@ fn in_f64(mut factors: PriorFactors) -> PriorFactors {
 }
 
 /// The weight and V at the U that was asked for.
-fn at(weight: &InducingWeight, prior: &PriorFactors, u: OneU, key: Key) -> Result<(Tensor, Tensor)> {
-    let OneU::Draw(k) = u else { return Ok((weight.mean(prior), weight.posterior.centre(prior))) };
+fn at(weight: &InducingWeight, prior: &PriorFactors, u: WeightChoice, key: Key) -> Result<(Tensor, Tensor)> {
+    let WeightChoice::Draw(k) = u else { return Ok((weight.mean(prior), weight.posterior.centre(prior))) };
     let noise = weight.noise(key.at(k), false);
     let v = weight.posterior.draw(prior, &noise.inducing).whitened;
     Ok((weight.draw(prior, &noise)?.0.matrix(), v))

@@ -6,9 +6,9 @@ use tch::{Kind, Tensor};
 
 use super::combine::Combined;
 use super::observe::{Inducing, Observe, Observed};
-use super::scorer::{Columns, Scorer};
-use super::statistics::{Kept, Statistics};
-use super::table::fixed_recipes;
+use super::scorer::{Columns, Scorer, fixed_recipes};
+use super::scores::{Given, OodScore};
+use super::statistics::{Statistics, StatisticsCache};
 use crate::error::Result;
 
 /// A set with its scores.
@@ -31,8 +31,8 @@ pub(super) struct Pipeline<'a> {
 
 impl<'a> Pipeline<'a> {
     /// Scores that need no fitting.
-    pub fn unfitted(observer: &'a dyn Observe) -> Self {
-        let (scorer, fit) = (Scorer::default(), Statistics::default());
+    pub fn unfitted(observer: &'a dyn Observe, more: &[&'static OodScore]) -> Self {
+        let (scorer, fit) = (Scorer::unfitted(more), Statistics::default());
         Self { observer, scorer, recipes: Vec::new(), families: Vec::new(), fit }
     }
 
@@ -61,6 +61,8 @@ pub(super) struct FitRows<'a> {
     pub labels: &'a [i64],
     pub batch: usize,
     pub seed: u64,
+    /// Scores beside the registered ones.
+    pub more: &'a [&'static OodScore],
 }
 
 /// Fits everything on ID training rows, or takes what is kept of an earlier fit; `say` hears which.
@@ -68,16 +70,21 @@ pub(super) fn fitted<'a>(
     observer: &'a dyn Observe,
     fit: &FitRows,
     (head, inducing): (Option<Head>, &[Inducing]),
-    kept: Option<&Kept>,
+    kept: Option<&StatisticsCache>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Pipeline<'a>> {
     let batches = fit.rows.split(fit.batch as i64, 0);
     let first = observer.observe(&batches[0])?;
-    let key = Key::new(fit.seed);
-    let stored = kept.and_then(|kept| Statistics::read(&kept.path, &kept.signature));
-    let (statistics, scorer) = if let Some(stored) = stored {
+    let head = head.as_ref();
+    let fit_on = |kept: &Statistics| {
+        Scorer::fit(&Given { kept, first: &first, head, inducing, key: Key::new(fit.seed) }, fit.more)
+    };
+    let stored = match kept.and_then(|kept| Statistics::read(&kept.path, &kept.signature)) {
+        Some(stored) => Some((fit_on(&stored)?, stored)).filter(|(scorer, stored)| scorer.knows(&stored.columns)),
+        None => None,
+    };
+    let (statistics, scorer) = if let Some((scorer, stored)) = stored {
         say(&format!("statistics of {} ID training examples read, not fitted again", fit.rows.size()[0]));
-        let scorer = Scorer::fit(&stored, &first, (head, inducing), key)?;
         (stored, scorer)
     } else {
         let mut parts = Vec::new();
@@ -86,7 +93,7 @@ pub(super) fn fitted<'a>(
         }
         let seen = Observed::join(&parts);
         let mut statistics = Statistics::of(&seen, fit.labels, inducing)?;
-        let scorer = Scorer::fit(&statistics, &first, (head, inducing), key)?;
+        let scorer = fit_on(&statistics)?;
         statistics.columns = scorer.score_fitted(&seen)?;
         say(&format!("fitted on {} ID training examples", fit.rows.size()[0]));
         if let Some(kept) = kept {
@@ -97,11 +104,7 @@ pub(super) fn fitted<'a>(
         }
         (statistics, scorer)
     };
-    let families = scorer.families(inducing);
-    let near = statistics.columns.contains_key("knn");
-    let recipes = fixed_recipes(&families, near)
-        .into_iter()
-        .map(|(name, recipe)| Ok((name, Combined::fit(&recipe, &families, &statistics.columns)?)))
-        .collect::<Result<_>>()?;
+    let families = scorer.families();
+    let recipes = fixed_recipes(&families, &statistics.columns)?;
     Ok(Pipeline { observer, scorer, recipes, families, fit: statistics })
 }

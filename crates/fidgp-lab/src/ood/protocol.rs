@@ -10,8 +10,8 @@ use fidgp::ood::{ResidualHead, Ridge, Subspace};
 use fidgp_metrics::OodScores;
 use tch::{Kind, Tensor};
 
-use super::observe::{Inducing, ModelObserver, OneU};
-use super::scorer::COMPAT_HIDDEN;
+use super::observe::{Inducing, ModelObserver, WeightChoice};
+use super::scores::COMPAT_HIDDEN;
 use crate::error::{LabError, Result};
 use crate::predict::Trained;
 use crate::record::ood::PaperProtocol;
@@ -64,7 +64,7 @@ struct Procedure<'a> {
 impl<'a> Procedure<'a> {
     /// A draw of U of its own, and the normalisation of the given pixels (the model's own for none).
     fn observer(&self, draw: u64, pixels: Option<&Tensor>) -> Result<ModelObserver<'a>> {
-        let observer = ModelObserver::new(self.predictor, OneU::Draw(draw), 0, true)?;
+        let observer = ModelObserver::new(self.predictor, WeightChoice::Draw(draw), 0, true)?;
         let own = self.predictor.model.normalisation.as_ref();
         Ok(match pixels.zip(own) {
             Some((pixels, own)) => {

@@ -131,7 +131,7 @@ pub fn signature(weights_sha256: &str, basis: &Basis) -> Tensor {
 
 /// Where statistics are kept, and under which signature.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StatisticsCache {
     /// The file.
     pub path: PathBuf,
     /// See [`signature`].

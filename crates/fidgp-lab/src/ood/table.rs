@@ -7,73 +7,16 @@ use rayon::prelude::*;
 
 use super::combine::{Combined, recipes};
 use super::heldout::HELD_OUT;
-use super::layers::LEVERAGE;
-use super::scorer::Columns;
+use super::scorer::{Columns, about};
+use super::scores::OodScore;
 use crate::error::{LabError, Result};
-use crate::record::ood::{Base, Join, Layers, Pool, Recipe};
+use crate::record::ood::Recipe;
 use crate::record::{Chosen, Group, OodMetrics, OodScoreRecord, OodSetRecord};
 
 /// The name of the chosen score.
 pub const CHOSEN: &str = "chosen";
-
-/// Scores of the table, in its order, with what they are.
-const ABOUT: [(&str, &str); 28] = [
-    ("msp", "1 − largest softmax probability (Hendrycks and Gimpel 2017)"),
-    ("max-logit", "−largest logit (Hendrycks et al. 2022)"),
-    ("energy", "−log-sum-exp of the logits (Liu et al. 2020)"),
-    ("entropy", "entropy of the softmax at the one U"),
-    ("gen", "generalised entropy, γ = 0.1 (Liu, Lochman and Zach 2023)"),
-    ("total-entropy", "entropy of the mean over K draws"),
-    ("mutual-information", "epistemic part over K draws"),
-    ("odin", "softmax at T = 1000 after a step of 0.0014 against its gradient (Liang, Li and Srikant 2018)"),
-    ("gradnorm", "norm of the head's gradient (Huang et al. 2021)"),
-    ("react", "energy of features clipped at the 90 % quantile (Sun et al. 2021)"),
-    ("scale", "energy of scaled features, 85 % (Xu et al. 2024)"),
-    ("ash", "energy of the largest 10 % of the features, scaled: ASH-S (Djurisic et al. 2023)"),
-    ("mahalanobis", "distance to the nearest class mean (Lee et al. 2018)"),
-    ("relative-mahalanobis", "the same less the distance to all features (Ren et al. 2021)"),
-    ("knn", "distance to the k-th neighbour, k a thousandth of the images fitted on (Sun et al. 2022)"),
-    ("ddu", "density of class Gaussians, a DDU network's own (Mukhoti et al. 2023)"),
-    ("vim", "virtual logit (Wang et al. 2022)"),
-    ("compat-residual", "the paper's residual as released, but with one U"),
-    ("residual", "share of h·g outside the leading rows of U, mean over layers"),
-    ("residual+energy", "energy, and what of the residual exceeds its 95 % quantile on ID train"),
-    ("variance", "share of the mean patch that the inducing columns leave, mean over layers: one forward pass"),
-    ("variance+energy", "energy, and what of the variance exceeds its 95 % quantile on ID train: one forward pass"),
-    ("subspace", "share of the pooled input outside its ID-train quarter, mean over layers: one forward pass"),
-    (
-        "subspace+energy",
-        "energy, and what of the subspace score exceeds its 95 % quantile on ID train: one forward pass",
-    ),
-    (
-        "leverage",
-        "variance of a Bayesian linear layer at the pooled input after ID train, mean over layers: one forward pass",
-    ),
-    ("leverage+energy", "energy, and what of the leverage exceeds its 95 % quantile on ID train: one forward pass"),
-    ("leverage+near", "mean of energy and knn, and what of the leverage exceeds that quantile: one forward pass"),
-    (CHOSEN, "the recipe chosen on the validation sets"),
-];
-
-/// The recipes that stand in every table, whatever is chosen; `near` where there are neighbours.
-pub fn fixed_recipes(families: &[(String, Vec<String>)], near: bool) -> Vec<(String, Recipe)> {
-    let has = |family: &str| families.iter().any(|(name, _)| name == family);
-    let pairs = [("residual", "residual"), ("variance", "variance"), ("subspace", "subspace-4"), (LEVERAGE, LEVERAGE)];
-    let recipe = |family: &str, join, base| Recipe {
-        family: family.to_owned(),
-        layers: Layers::All,
-        pool: Pool::Mean,
-        join,
-        base,
-    };
-    let own = pairs.iter().filter(|(_, family)| has(family)).flat_map(|(name, family)| {
-        [
-            ((*name).to_owned(), recipe(family, Join::Alone, Base::Energy)),
-            (format!("{name}+energy"), recipe(family, Join::Hinge(0.95), Base::Energy)),
-        ]
-    });
-    let both = ("leverage+near".to_owned(), recipe(LEVERAGE, Join::Hinge(0.95), Base::EnergyNeighbours));
-    own.chain((near && has(LEVERAGE)).then_some(both)).collect()
-}
+/// What it is.
+const CHOSEN_IS: &str = "the recipe chosen on the validation sets";
 
 /// What a recipe is chosen on: sets against the ID images, and images of held-out classes against the rest of them.
 #[derive(Debug, Default)]
@@ -133,13 +76,19 @@ pub fn choose(families: &[(String, Vec<String>)], fit: &Columns, on: &Choice) ->
     Ok((chosen, made))
 }
 
-/// Every score of the table on every set.
+/// Every score on every set, `more` being those that are not registered.
 ///
 /// # Errors
 /// When a set is empty.
-pub fn table(id: &Columns, sets: &[(OodSetRecord, Columns)], seed: u64) -> Result<Vec<OodScoreRecord>> {
-    let shown: Vec<_> = ABOUT.iter().filter(|(name, _)| id.contains_key(*name)).collect();
-    let record = |(name, about): &&(&str, &str)| -> Result<OodScoreRecord> {
+pub fn table(
+    id: &Columns,
+    sets: &[(OodSetRecord, Columns)],
+    more: &[&'static OodScore],
+    seed: u64,
+) -> Result<Vec<OodScoreRecord>> {
+    let rows = about(more).into_iter().chain([(CHOSEN, CHOSEN_IS)]);
+    let shown: Vec<_> = rows.filter(|(name, _)| id.contains_key(*name)).collect();
+    let record = |(name, about): &(&str, &str)| -> Result<OodScoreRecord> {
         let mut metrics = BTreeMap::new();
         for (set, columns) in sets {
             if let Some(ood) = columns.get(*name) {
@@ -157,15 +106,15 @@ pub fn table(id: &Columns, sets: &[(OodSetRecord, Columns)], seed: u64) -> Resul
     shown.par_iter().map(record).collect()
 }
 
-/// Those scores of a set that stand in a table.
+/// Those scores of a set that stand in a table: not those of single layers.
 pub fn headline(columns: &Columns) -> Columns {
-    let shown = ABOUT.iter().filter_map(|(name, _)| Some(((*name).to_owned(), columns.get(*name)?.clone())));
-    shown.collect()
+    columns.iter().filter(|(name, _)| !name.contains('/')).map(|(name, own)| (name.clone(), own.clone())).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::ood::Join;
 
     fn columns(layer: &[f64], energy: &[f64]) -> Columns {
         Columns::from([("variance/a".to_owned(), layer.to_vec()), ("energy".to_owned(), energy.to_vec())])

@@ -2,11 +2,10 @@
 
 use fidgp::layer::{Factors, Mode, Pass, Taps};
 use fidgp::linalg::Check;
-use fidgp_zoo::baseline::ddu::LOG_DENSITY;
+use fidgp_zoo::methods::ddu::LOG_DENSITY;
 use tch::{Kind, Tensor};
 
 use super::Predictor;
-use crate::config::Method;
 use crate::error::{LabError, Result};
 
 /// Where a network taps its penultimate features, if they are not what its last layer is given.
@@ -47,13 +46,14 @@ impl Predictor {
         Ok(pass.computing_in(self.trained.model.compute))
     }
 
-    /// Density of the features of a normalised batch, one for each picture, for a model that knows it (DDU).
+    /// Density of the features of a normalised batch, one for each picture, for a model that knows it.
     pub(super) fn log_density(&self, batch: &Tensor) -> Result<Option<Vec<f64>>> {
-        if self.trained.config.method != Method::Ddu {
+        let network = &self.trained.model.network;
+        if !network.custom().iter().any(|weight| weight.taps().contains(&LOG_DENSITY)) {
             return Ok(None);
         }
         let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
-        let _ = tch::no_grad(|| self.trained.model.network.forward(batch, &mut pass))?;
+        let _ = tch::no_grad(|| network.forward(batch, &mut pass))?;
         pass.taps.feature(LOG_DENSITY).map(super::predictor::numbers).transpose()
     }
 }

@@ -51,8 +51,8 @@ impl Predictor {
     pub fn new(trained: Trained, draws: Option<u64>, memory: u64) -> Result<Self> {
         let count = draws.unwrap_or(trained.config.predict.draws);
         let key = Key::new(trained.config.seed).fold("predict");
-        let law = WeightDraws::new(trained.model.draws(count, key)?, memory);
-        Ok(Self::with_law(trained, Box::new(law)))
+        let law = trained.model.law(count, key, memory)?;
+        Ok(Self::with_law(trained, law))
     }
 
     /// With another law of the network's outputs.
@@ -69,7 +69,7 @@ impl Predictor {
     pub(crate) fn changed(&mut self, change: impl FnOnce(&mut Trained) -> Result<()>) -> Result<()> {
         change(&mut self.trained)?;
         let (count, key) = (self.trained.config.predict.draws, Key::new(self.trained.config.seed).fold("predict"));
-        self.law = Box::new(WeightDraws::new(self.trained.model.draws(count, key)?, WeightDraws::MEMORY));
+        self.law = self.trained.model.law(count, key, WeightDraws::MEMORY)?;
         Ok(())
     }
 

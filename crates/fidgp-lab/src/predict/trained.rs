@@ -58,13 +58,13 @@ impl Trained {
     /// # Errors
     /// When it is neither, or the config is broken.
     pub fn config_of(folder: &Path) -> Result<RunConfig> {
-        let (own, model) = (folder.join(CONFIG_FILE), folder.join(MODEL_CONFIG_FILE));
-        if own.exists() || !model.exists() {
-            return config::read(&own, &[]);
-        }
         #[derive(serde::Deserialize)]
         struct Exported {
             run: RunConfig,
+        }
+        let (own, model) = (folder.join(CONFIG_FILE), folder.join(MODEL_CONFIG_FILE));
+        if own.exists() || !model.exists() {
+            return config::read(&own, &[]);
         }
         Ok(json::read::<Exported>(&model)?.run)
     }

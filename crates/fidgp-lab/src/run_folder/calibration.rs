@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fidgp::linearised::LinearisedPosterior;
 use fidgp_decision::{CALIBRATION_FILE, Calibration};
 use tch::Tensor;
 
@@ -15,7 +16,7 @@ use crate::train::checkpoint;
 /// When a tensor cannot be read.
 pub fn digest(model: &Model) -> Result<String> {
     let mut tensors = checkpoint::variables(&model.store);
-    tensors.extend(model.posterior.iter().flat_map(|posterior| posterior.tensors()));
+    tensors.extend(model.posterior.iter().flat_map(LinearisedPosterior::tensors));
     tensors.extend(model.temperature.map(|temperature| ("temperature".to_owned(), Tensor::from_slice(&[temperature]))));
     checkpoint::sha256(tensors.iter().map(|(name, tensor)| (name, tensor)))
 }

@@ -29,3 +29,22 @@ pub struct RunContext<'a> {
     /// The command that goes on with the run when it was stopped.
     pub resume_command: String,
 }
+
+impl<'a> RunContext<'a> {
+    /// A new run in a folder: all of it, in one process, without a command.
+    pub fn new(run: impl Into<PathBuf>, data_root: impl Into<PathBuf>, device: Device, stop: &'a AtomicBool) -> Self {
+        Self {
+            device,
+            data_root: data_root.into(),
+            run: run.into(),
+            resume: false,
+            force: false,
+            member: None,
+            splits: None,
+            parallel: 1,
+            stop,
+            command: None,
+            resume_command: String::new(),
+        }
+    }
+}

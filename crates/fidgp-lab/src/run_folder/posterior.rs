@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use fidgp::linearised::{LinearisedPosterior, OwnConditional};
+use fidgp::linearised::{Directions, LinearisedPosterior, OwnConditional};
+use fidgp_data::file_sha256;
 use serde::{Deserialize, Serialize};
 
 use super::chosen_checkpoint;
@@ -19,6 +20,9 @@ use crate::train::checkpoint::{self, Progress};
 pub struct PosteriorRecord {
     /// dense, kronecker or low-rank.
     pub structure: String,
+    /// Whether it is linear in readouts of features instead of in the inducing matrices.
+    #[serde(default)]
+    pub features: bool,
     /// The layers it is over.
     pub layers: Vec<String>,
     /// δ.
@@ -35,23 +39,29 @@ pub struct PosteriorRecord {
     pub conditional: bool,
     /// The training step of the weights it belongs to.
     pub step: u64,
+    /// SHA-256 of its tensors; not in files of before.
+    #[serde(default)]
+    pub sha256: Option<String>,
 }
 
 impl PosteriorRecord {
     fn of(model: &Model, posterior: &LinearisedPosterior, step: u64) -> Self {
         let chosen = |name: &str| posterior.layers.iter().any(|layer| layer == name);
         let weights = model.network.inducing();
+        let features = posterior.directions == Directions::Features;
         let sizes = weights.iter().filter(|weight| chosen(&weight.name)).map(|weight| weight.sizes());
         Self {
             structure: posterior.structure.kind().to_owned(),
+            features,
             layers: posterior.layers.clone(),
             prior_precision: posterior.precision.prior,
             noise_precision: posterior.precision.curvature,
             decided: posterior.decided,
-            dimensions: sizes.map(|sizes| sizes.rows * sizes.cols).sum(),
+            dimensions: sizes.map(|sizes| if features { sizes.cols } else { sizes.rows * sizes.cols }).sum(),
             share: posterior.structure.share(),
             conditional: posterior.conditional == OwnConditional::Kept,
             step,
+            sha256: None,
         }
     }
 }
@@ -75,7 +85,8 @@ pub fn write(folder: &Path, model: &Model, step: u64) -> Result<()> {
         });
     };
     checkpoint::save(&tensors, &posterior.tensors(), &Progress { step, ..Progress::default() })?;
-    json::write(&record, &PosteriorRecord::of(model, posterior, step))
+    let sha256 = Some(file_sha256(&tensors)?);
+    json::write(&record, &PosteriorRecord { sha256, ..PosteriorRecord::of(model, posterior, step) })
 }
 
 /// Reads what [`write`] wrote, for weights of this training step; none where there is none.
@@ -92,6 +103,10 @@ pub fn read(folder: &Path, step: u64, model: &Model) -> Result<Option<Linearised
         let why = format!("belongs to the weights of step {}, these are of step {step}", record.step);
         return Err(broken(&path, format!("{why}; run `fidgp fit-posterior` again or remove it")));
     }
+    if record.sha256.is_some() && record.sha256 != Some(file_sha256(&tensors)?) {
+        let why = format!("is not the file that {POSTERIOR_FILE} was written with (their SHA-256 differ)");
+        return Err(broken(&tensors, format!("{why}; run `fidgp fit-posterior` again or remove both")));
+    }
     if let Some(what) =
         checkpoint::not_finite(&saved.tensors.iter().map(|(n, t)| (n.clone(), t.shallow_clone())).collect::<Vec<_>>())
     {
@@ -100,8 +115,11 @@ pub fn read(folder: &Path, step: u64, model: &Model) -> Result<Option<Linearised
     let device = model.store.device();
     let stored = saved.tensors.into_iter().map(|(name, tensor)| (name, tensor.to_device(device))).collect();
     let conditional = if record.conditional { OwnConditional::Kept } else { OwnConditional::Dropped };
+    let directions = if record.features { Directions::Features } else { Directions::Gradients };
     let posterior = LinearisedPosterior::restore(&record.structure, record.layers, conditional, &stored);
-    posterior.map(Some).map_err(|error| broken(&tensors, error.to_string()))
+    posterior
+        .map(|posterior| Some(LinearisedPosterior { directions, ..posterior }))
+        .map_err(|error| broken(&tensors, error.to_string()))
 }
 
 /// What is recorded of the posterior in a folder, if it has one.

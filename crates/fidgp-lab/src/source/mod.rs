@@ -18,6 +18,8 @@ pub use pairs::PairSource;
 pub use table::{TableSource, TableView};
 pub use view::View;
 
+use std::ops::Range;
+
 use fidgp::Key;
 use tch::{Device, Tensor};
 
@@ -54,6 +56,16 @@ pub trait Source {
     /// # Errors
     /// When an example cannot be read; the message names it.
     fn batch(&self, rows: &Tensor, augment: Option<Key>) -> Result<(Tensor, Tensor)>;
+
+    /// A part of such a batch, with the random changes that it has in the whole one.
+    ///
+    /// # Errors
+    /// As [`Self::batch`].
+    fn part(&self, rows: &Tensor, augment: Option<Key>, part: Range<i64>) -> Result<(Tensor, Tensor)> {
+        let (x, y) = self.batch(rows, augment)?;
+        let length = part.end - part.start;
+        Ok((x.f_narrow(0, part.start, length)?, y.f_narrow(0, part.start, length)?))
+    }
 }
 
 /// Parts of a set in order: batches that are in memory at the same time, and the labels of all of them.

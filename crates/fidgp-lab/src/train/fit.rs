@@ -11,8 +11,9 @@ use tch::{Kind, Tensor};
 
 use super::checkpoint::{self, Progress};
 use super::culprit::{broken_layer, cause, culprit, not_finite_parameters};
+use super::group::{Joined, Part, Rows, Share};
 use super::optimiser::Optimiser;
-use super::step::{StepInput, Stepper};
+use super::step::{StepInput, Stepped, Stepper};
 use super::window::{PARTS, Window};
 use crate::config::{Select, TrainConfig};
 use crate::error::{LabError, Result};
@@ -85,6 +86,8 @@ pub struct Fit<'a> {
     pub stop: &'a AtomicBool,
     /// The command that goes on with it when it was stopped.
     pub resume_command: &'a str,
+    /// This process's share, where several train. Only the one that has a run folder saves.
+    pub share: Option<Share>,
 }
 
 impl Fit<'_> {
@@ -96,8 +99,15 @@ impl Fit<'_> {
         let mut optimiser =
             Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
         let examples = DatasetSize::new(self.source.observations())?;
-        let mut stepper = Stepper::new(self.model, examples, self.config.capture).with_sharpness(self.config.sharpness);
-        let mut progress = if resume { self.restore(&mut optimiser)? } else { Progress::default() };
+        let mut stepper = Stepper::new(self.model, examples, self.config.capture)
+            .with_sharpness(self.config.sharpness)
+            .with_alignment(self.config.alignment)
+            .with_share(self.share.clone());
+        let restores = resume && self.share.as_ref().is_none_or(Share::writes);
+        let mut progress = if restores { self.restore(&mut optimiser)? } else { Progress::default() };
+        if let Some(share) = &self.share {
+            progress = share.begin(self.model, &mut optimiser, &progress)?;
+        }
         if self.config.epochs == 0 {
             self.save(&optimiser, &progress)?; // the start is all there is
         }
@@ -129,27 +139,32 @@ impl Fit<'_> {
         let started = Instant::now();
         let batches = self.batches(progress.epoch);
         let (first, to_come) = (progress.step, batches.get(progress.step_in_epoch as usize..).unwrap_or_default());
-        self.source.announce(to_come, &|index| self.key(first + index).fold("augment"))?;
+        let alone = self.share.is_none(); // a part of a batch is not asked for ahead
+        self.source.announce(if alone { to_come } else { &[] }, &|index| self.key(first + index).fold("augment"))?;
         let steps = batches.len() as u64;
         let mut window = Window::default();
         let look_every = if self.model.store.device().is_cuda() { CUDA_LOOK_EVERY } else { 1 };
         progress.sums.resize(PARTS, 0.0);
         let mut last = None;
+        let mut asked = false;
         while progress.step_in_epoch < steps {
             let rows = &batches[progress.step_in_epoch as usize];
             let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
             let input = self.input(progress, moment, rows)?;
-            let stepped = stepper.step(&input, optimiser).map_err(|error| self.failed_step(error, progress))?;
-            window.push(stepped.parts);
+            let own = stepper.step(&input, optimiser).map_err(|error| self.failed_step(error, progress))?;
+            let joined = self.join(own, &input, progress)?;
+            window.push(joined.parts.shallow_clone());
             progress.step += 1;
             progress.step_in_epoch += 1;
-            let stopping = self.stop.load(Ordering::Relaxed);
-            let due = window.len() >= look_every || progress.step_in_epoch == steps || stopping;
+            let looks = window.len() >= look_every || progress.step_in_epoch == steps;
+            let stopping = joined.stopping(looks);
+            let due = looks || stopping;
+            asked = stopping;
             if due {
                 // Before the update: a gradient of a loss that is not finite would spread to all parameters.
                 self.look(&mut window, progress, &|| culprit(self.model, stepper, &input))?;
             }
-            optimiser.step(stepped.gradient, self.rate(moment), self.config.clip_norm);
+            optimiser.step(joined.gradient, self.rate(moment), self.config.clip_norm);
             last = Some(input);
             if due {
                 watch.step(
@@ -168,7 +183,8 @@ impl Fit<'_> {
         progress.seconds += seconds;
         let epoch = progress.epoch + 1;
         let validates = self.validate.is_some() && self.is_due(self.config.validate_every, epoch);
-        if validates && self.stop.load(Ordering::Relaxed) {
+        let stopping = || if alone { self.stop.load(Ordering::Relaxed) } else { asked };
+        if validates && stopping() {
             return Ok(false); // saved with all its steps made: going on begins with the validation
         }
         let rate = self.rate(epoch as f64 - 1.0 / steps as f64);
@@ -179,7 +195,7 @@ impl Fit<'_> {
         if self.is_due(self.config.checkpoint_every, epoch) {
             self.save(optimiser, progress)?;
         }
-        Ok(!self.stop.load(Ordering::Relaxed) || epoch == self.config.epochs)
+        Ok(!stopping() || epoch == self.config.epochs)
     }
 
     /// Whether something that happens every so many epochs, and after the last one, happens after this one.
@@ -200,9 +216,26 @@ impl Fit<'_> {
     /// What a step is given at this moment, in epochs.
     fn input(&self, progress: &Progress, moment: f64, rows: &Tensor) -> Result<StepInput> {
         let key = self.key(progress.step);
-        let (x, y) = self.source.batch(rows, Some(key.fold("augment")))?;
+        let augment = Some(key.fold("augment"));
+        let own = self.share.as_ref().map(|share| share.rows(rows.size()[0]));
+        let (x, y) = match &own {
+            Some(own) => self.source.part(rows, augment, own.range.clone())?,
+            None => self.source.batch(rows, augment)?,
+        };
+        let part = |Rows { count, short, .. }| {
+            let mass = if count { self.model.likelihood.mass(&y) } else { 0.0 };
+            Part { mass, short }
+        };
+        let part = own.map_or_else(Part::default, part);
         let frozen_norm = self.config.freeze_norm_epoch.is_some_and(|epoch| moment >= epoch);
-        Ok(StepInput { x, y, key, beta: self.config.kl.beta(moment), frozen_norm })
+        Ok(StepInput { x, y, key, beta: self.config.kl.beta(moment), frozen_norm, part })
+    }
+
+    /// What all processes together made of a step of which this one computed its part.
+    fn join(&self, own: Stepped, input: &StepInput, progress: &Progress) -> Result<Joined> {
+        let stop = self.stop.load(Ordering::Relaxed);
+        let Some(share) = &self.share else { return Ok(Joined::alone(own, stop)) };
+        share.join(&own, (input.part.mass, stop), &format!("the gradient of {}", place(progress)))
     }
 
     /// Reads the losses since the last look and fails on the first that is not finite.
@@ -222,7 +255,10 @@ impl Fit<'_> {
     /// A step that could not be computed since the network has diverged, with its place.
     fn failed_step(&self, error: LabError, progress: &Progress) -> LabError {
         if !error.is_divergence() {
-            return error;
+            return match &self.share {
+                Some(share) => share.explained(error, &place(progress)),
+                None => error,
+            };
         }
         let moment = batch(progress.step_in_epoch + 1, progress.step + 1);
         let culprit = not_finite_parameters(self.model).unwrap_or_else(|| cause(&error));
@@ -263,9 +299,14 @@ impl Fit<'_> {
         progress.step_in_epoch = 0;
         progress.sums.clear();
         let validating = Instant::now();
+        self.share.as_ref().map_or(Ok(()), |share| share.settle(self.model))?;
         let validation = if self.is_due(self.config.validate_every, progress.epoch) {
             let validated = self.validate.map(|validate| validate(self.model)).transpose();
-            validated.map_err(|error| self.failed_validation(error, progress, layer))?
+            let own = validated.map_err(|error| self.failed_validation(error, progress, layer))?;
+            match (&self.share, own) {
+                (Some(share), Some(nll)) => Some(share.agreed(nll)?),
+                (_, own) => own,
+            }
         } else {
             None
         };
@@ -370,6 +411,11 @@ impl Fit<'_> {
         optimiser.restore(&saved.tensors)?;
         Ok(saved.progress)
     }
+}
+
+/// The step under way, for messages.
+fn place(progress: &Progress) -> String {
+    format!("epoch {}, {}", progress.epoch + 1, batch(progress.step_in_epoch + 1, progress.step + 1))
 }
 
 /// A batch and its step, both counted from 1.

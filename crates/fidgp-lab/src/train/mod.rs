@@ -3,6 +3,7 @@
 pub mod checkpoint;
 mod culprit;
 mod fit;
+pub mod group;
 mod groups;
 mod optimiser;
 mod step;

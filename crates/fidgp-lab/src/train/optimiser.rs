@@ -197,6 +197,16 @@ impl Optimiser {
         state
     }
 
+    /// Steps made.
+    pub fn steps(&self) -> i64 {
+        self.steps
+    }
+
+    /// Counts on from so many steps.
+    pub fn take_steps(&mut self, steps: i64) {
+        self.steps = steps;
+    }
+
     /// Takes the state of a checkpoint.
     ///
     /// # Errors

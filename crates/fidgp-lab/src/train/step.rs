@@ -5,13 +5,15 @@
 //! inputs are overwritten: the batch, the noise, β. Whatever cannot be captured runs as before.
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Noise, OutputNoise, OutputTensors, Pass, Slot, Taps};
+use fidgp::layer::{Across, Factors, Mode, Noise, OutputNoise, OutputTensors, Pass, Slot, Taps};
 use fidgp::linalg::{Check, check_finite};
+use fidgp::linearised::unexplained;
 use fidgp::objective::{DatasetSize, KlSum, negative_elbo, sum_kl};
 use fidgp::weight::WhitenedDraws;
 use fidgp_torch::{Graph, GraphError, SideStream};
 use tch::{Device, Kind, Tensor};
 
+use super::group::{Part, Share};
 use super::optimiser::Optimiser;
 use crate::capture::{aside, record};
 use crate::error::{LabError, Result};
@@ -33,6 +35,8 @@ pub struct StepInput {
     pub beta: f64,
     /// Whether BatchNorm uses its running statistics.
     pub frozen_norm: bool,
+    /// Which part of a batch it is, where several processes have one each.
+    pub part: Part,
 }
 
 /// What a step gives.
@@ -50,7 +54,10 @@ pub struct Stepper<'a> {
     model: &'a Model,
     examples: DatasetSize,
     sharpness: Option<f64>,
+    alignment: f64,
     check: Check,
+    /// This process's share, where several train.
+    share: Option<Share>,
     capture: Capture,
     /// Where inducing matrices are drawn while the factors are made.
     beside: Option<SideStream>,
@@ -115,7 +122,17 @@ impl<'a> Stepper<'a> {
             _ => None,
         };
         let check = if model.store.device().is_cuda() { Check::Deferred } else { Check::Now };
-        Self { model, examples, sharpness: None, check, capture, beside, tensors: OutputTensors::default() }
+        Self {
+            model,
+            examples,
+            sharpness: None,
+            alignment: 0.0,
+            check,
+            share: None,
+            capture,
+            beside,
+            tensors: OutputTensors::default(),
+        }
     }
 
     /// Looks at factorisations when told, and not by the rule that the host never waits for a GPU.
@@ -129,6 +146,22 @@ impl<'a> Stepper<'a> {
     #[must_use]
     pub fn with_sharpness(mut self, rho: Option<f64>) -> Self {
         self.sharpness = rho;
+        self
+    }
+
+    /// Adds to the loss, with this weight, the share of the layers' inputs that the inducing columns leave unexplained.
+    #[must_use]
+    pub fn with_alignment(self, weight: f64) -> Self {
+        Self { alignment: weight, ..self }
+    }
+
+    /// Computes a part of every batch. What talks to other processes on its way is not captured.
+    #[must_use]
+    pub fn with_share(mut self, share: Option<Share>) -> Self {
+        if share.as_ref().is_some_and(|share| share.talks_inside() || self.sharpness.is_some()) {
+            self.capture = Capture::Off;
+        }
+        self.share = share;
         self
     }
 
@@ -232,7 +265,8 @@ impl<'a> Stepper<'a> {
         if !input.x.device().is_cuda() {
             noise.outputs.lend(std::mem::take(&mut self.tensors));
         }
-        let (stepped, mut outputs) = self.compute(&self.fixed(input, noise), input.frozen_norm, optimiser)?;
+        let (stepped, mut outputs) =
+            self.compute(&self.fixed(input, noise), (input.frozen_norm, input.part), optimiser)?;
         self.tensors = outputs.give_back();
         Ok(stepped)
     }
@@ -241,31 +275,53 @@ impl<'a> Stepper<'a> {
     fn warm_up(&self, input: &StepInput, optimiser: &Optimiser) -> Result<(Stepped, OutputNoise)> {
         let mut noise = self.noise(input);
         noise.outputs = noise.outputs.kept();
-        self.compute(&self.fixed(input, noise), input.frozen_norm, optimiser)
+        self.compute(&self.fixed(input, noise), (input.frozen_norm, input.part), optimiser)
     }
 
     fn noise(&self, input: &StepInput) -> Noise {
-        Noise::draw(&self.model.network.inducing(), input.key, Mode::Train)
+        let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
+        if let Some(share) = &self.share {
+            noise.outputs = noise.outputs.of_part(share.rank() as u64);
+        }
+        noise
     }
 
     /// The step itself, and the noise on outputs it was made with.
-    fn compute(&self, fixed: &Fixed, frozen_norm: bool, optimiser: &Optimiser) -> Result<(Stepped, OutputNoise)> {
-        let (nll, pass) = self.forward(fixed, self.prepare(fixed)?, |pass| pass.frozen_norm = frozen_norm)?;
+    fn compute(
+        &self,
+        fixed: &Fixed,
+        (frozen_norm, part): (bool, Part),
+        optimiser: &Optimiser,
+    ) -> Result<(Stepped, OutputNoise)> {
+        let across = || self.share.as_ref().and_then(|share| share.across(part));
+        let prepared = self.prepare(fixed)?;
+        let factors = prepared.0.share();
+        let (nll, pass) = self.forward(fixed, prepared, |pass| {
+            pass.frozen_norm = frozen_norm;
+            pass.across = across();
+            self.tap(pass);
+        })?;
         let kl = sum_kl(pass.kl());
-        let loss = negative_elbo(&nll, kl.as_ref(), &fixed.beta, self.examples);
-        let part = |part: fn(&KlSum) -> &Tensor| kl.as_ref().map_or_else(|| nll.zeros_like(), |kl| part(kl).detach());
-        let parts = [loss.detach(), nll.detach(), part(|kl| &kl.inducing), part(|kl| &kl.conditional)];
+        let left = self.unexplained(&factors, &pass)?;
+        let elbo = negative_elbo(&nll, kl.as_ref(), &fixed.beta, self.examples);
+        let loss = left.as_ref().map_or_else(|| elbo.shallow_clone(), |left| &elbo + left);
+        let term = |term: fn(&KlSum) -> &Tensor| kl.as_ref().map_or_else(|| nll.zeros_like(), |kl| term(kl).detach());
+        let parts = [loss.detach(), nll.detach(), term(|kl| &kl.inducing), term(|kl| &kl.conditional)];
         let parts = Tensor::stack(&parts.map(|part| part.to_kind(nll.kind())), 0);
         let gradient = match self.sharpness {
             None => optimiser.gradient(&loss)?,
             Some(rho) => {
-                let at_here = optimiser.kept_gradient(&nll)?;
+                let own = optimiser.kept_gradient(&nll)?;
+                let at_here =
+                    self.share.as_ref().map_or_else(|| Ok(own.shallow_clone()), |share| share.mean(&own, part.mass))?;
                 let divergence = negative_elbo(&nll.zeros_like(), kl.as_ref(), &fixed.beta, self.examples);
-                let divergence = kl.is_some().then(|| optimiser.gradient(&divergence)).transpose()?;
+                let divergence = left.as_ref().map_or_else(|| divergence.shallow_clone(), |left| &divergence + left);
+                let divergence =
+                    (kl.is_some() || left.is_some()).then(|| optimiser.gradient(&divergence)).transpose()?;
                 // A gradient that is not finite must not spread to the parameters before the loss is looked at.
                 let away = (&at_here * (rho / (at_here.norm() + 1e-12))).nan_to_num(0.0, 0.0, 0.0);
                 optimiser.shift(&away);
-                let sharp = self.nll_gradient(fixed, frozen_norm, optimiser);
+                let sharp = self.nll_gradient(fixed, frozen_norm, across(), optimiser);
                 optimiser.shift(&-away);
                 match divergence {
                     Some(divergence) => divergence + sharp?,
@@ -274,6 +330,23 @@ impl<'a> Stepper<'a> {
             }
         };
         Ok((Stepped { parts, gradient }, pass.noise))
+    }
+
+    /// Asks for the inputs of the layers that are to be explained.
+    fn tap(&self, pass: &mut Pass) {
+        if self.alignment > 0.0 {
+            let weights = self.model.network.inducing();
+            pass.taps = Taps::on(&weights.iter().map(|weight| weight.name.as_str()).collect::<Vec<_>>());
+        }
+    }
+
+    /// What is added to the loss; none where nothing is.
+    fn unexplained(&self, factors: &Factors, pass: &Pass) -> Result<Option<Tensor>> {
+        if self.alignment == 0.0 {
+            return Ok(None);
+        }
+        let left = unexplained(&self.model.network.inducing(), factors, &pass.taps)?;
+        Ok(left.map(|left| left * self.alignment))
     }
 
     /// Factors and inducing matrices: on CUDA side by side, since neither fills the device.
@@ -304,10 +377,17 @@ impl<'a> Stepper<'a> {
     }
 
     /// The NLL's gradient where the parameters are now; BatchNorm's statistics stay as they are.
-    fn nll_gradient(&self, fixed: &Fixed, frozen_norm: bool, optimiser: &Optimiser) -> Result<Tensor> {
+    fn nll_gradient(
+        &self,
+        fixed: &Fixed,
+        frozen_norm: bool,
+        across: Option<Across>,
+        optimiser: &Optimiser,
+    ) -> Result<Tensor> {
         let (nll, _) = self.forward(fixed, self.prepare(fixed)?, |pass| {
             pass.frozen_norm = frozen_norm;
             pass.keep_statistics = true;
+            pass.across = across;
         })?;
         optimiser.gradient(&nll)
     }
@@ -329,7 +409,7 @@ impl<'a> Stepper<'a> {
         let mut noise = self.noise(input);
         noise.outputs = outputs;
         let fixed = Fixed { x: input.x.copy(), y: input.y.copy(), ..self.fixed(input, noise) };
-        let work = || self.compute(&fixed, input.frozen_norm, optimiser);
+        let work = || self.compute(&fixed, (input.frozen_norm, input.part), optimiser);
         let (graph, (stepped, _)) = record(self.model.store.device(), stream, work)?;
         Ok(Captured { graph, fixed, frozen_norm: input.frozen_norm, stepped })
     }

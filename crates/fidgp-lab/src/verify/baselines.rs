@@ -1,9 +1,9 @@
 //! One small case for each method FiD-GP is compared with.
 
-use fidgp_zoo::baseline::batch_ensemble::BatchEnsembleLinear;
-use fidgp_zoo::baseline::ddu::ClassGaussians;
-use fidgp_zoo::baseline::sngp;
 use fidgp_zoo::baseline::svgp::{Rbf, WhitenedSvgp};
+use fidgp_zoo::methods::batch_ensemble::BatchEnsembleLinear;
+use fidgp_zoo::methods::ddu::ClassGaussians;
+use fidgp_zoo::methods::sngp;
 use tch::Tensor;
 
 use super::case::Case;

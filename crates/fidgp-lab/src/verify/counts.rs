@@ -1,7 +1,7 @@
 //! Parameters and multiply-accumulates of whole networks, exact integers. The key says which network and which plan:
 //! `resnet18_cifar100_det`, `fidgp_resnet18_imagenet_all_lin100x128`, `made_128_16`.
 
-use fidgp::flow::{FlowConfig, MadeConfig};
+use fidgp::flow::{FlowConfig, FlowSettings, MadeConfig};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
 use fidgp_zoo::fcn::PAPER_FOUR_FCN;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use fidgp_metrics::names;
+use maud::{Markup, html};
 
-use super::html::{grid_of_numbers, tags};
+use super::html::grid_of_numbers;
 use super::write::{ReportError, Run, Section, write_sections};
-use crate::charts::svg::escape;
 use crate::charts::{Axis, Chart, Drawing, Layer, Marker, Shape, series_class};
 use crate::record::comparison::{Comparison, Contender, Difference, Differing, Failed, Spread};
 use crate::words::format;
@@ -33,7 +33,7 @@ pub fn write(comparison: &Comparison, runs: &[Run]) -> Result<(), ReportError> {
             id: "pareto".to_owned(),
             heading: "Size against quality".to_owned(),
             lead: "Left and low is better. The line joins those that no other beats in both; whiskers are one standard deviation over seeds. Parameters are trainable numbers; what a method stores beside them is in the table of costs.".to_owned(),
-            body: String::new(),
+            body: Markup::default(),
             figures,
         });
     }
@@ -133,18 +133,16 @@ fn ood(contenders: &[Contender]) -> Option<Section> {
         lead: "AUROC in per cent, mean over seeds; by the benchmark of fidgp ood, after its controls. Networks as they were \
                trained, like their results: without a temperature of fidgp calibrate. Why there is a dash stands below."
             .to_owned(),
-        body: grid_of_numbers(&head, rows) + &left_out(contenders),
+        body: html! { (grid_of_numbers(&head, rows)) (left_out(contenders)) },
         figures: Vec::new(),
     })
 }
 
 /// Why configs do not have scores, as their benchmarks say it.
-fn left_out(contenders: &[Contender]) -> String {
-    let of_one = |one: &Contender| {
-        let line = |why: &String| tags("li", &escape(&format!("{}: {why}", one.name)));
-        one.ood_left_out.iter().map(line).collect::<String>()
-    };
-    tags("ul", &contenders.iter().map(of_one).collect::<String>())
+fn left_out(contenders: &[Contender]) -> Markup {
+    html! {
+        ul { @for one in contenders { @for why in &one.ood_left_out { li { (one.name) ": " (why) } } } }
+    }
 }
 
 fn significance(differences: &[Difference]) -> Section {

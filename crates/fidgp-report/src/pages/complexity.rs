@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::html::{figures, grid, page, section, tag};
-use crate::charts::svg::escape;
+use maud::{Markup, html};
+
+use super::html::{figures, grid, page, section};
 use crate::charts::{Axis, Chart, Drawing, Layer, Marker, Shape, series_class};
 use crate::record::complexity::{Row, Subject, Table};
 use crate::record::{Result, write_atomically, write_json};
@@ -20,11 +21,13 @@ pub fn write(table: &Table, out: &Path) -> Result<PathBuf> {
         write_atomically(&out.join(format!("{}.svg", figure.id)), figure.standalone().as_bytes())?;
     }
     let html = out.join("report.html");
-    write_atomically(&html, page("What a layer costs", &body(table, &drawn)).as_bytes())?;
+    write_atomically(&html, page(TITLE, &body(table, &drawn)).as_bytes())?;
     Ok(html)
 }
 
-fn body(table: &Table, drawn: &[Drawing]) -> String {
+const TITLE: &str = "What a layer costs";
+
+fn body(table: &Table, drawn: &[Drawing]) -> Markup {
     let (n, k) = (table.inputs, table.passes);
     let intro = format!("One square layer, N = {n} inputs, K = {k} passes, on {}.", table.device);
     let formulas = Subject::ALL.into_iter().map(|subject| {
@@ -38,16 +41,16 @@ fn body(table: &Table, drawn: &[Drawing]) -> String {
     let numbers = "Storage in numbers; counted is what the layer has: the mended formula and terms of lower order (biases, D, λ, \
                    the flow). Multiply-accumulates and times are of a whole prediction, factorisations included; where the \
                    mean weight is applied factor by factor (Reparam with noise on the outputs) ours are fewer than the paper's.";
-    format!(
-        "<header>\n<h1>What a layer costs</h1>\n{}</header>\n{}{}{}",
-        tag("p", "", &escape(&intro)),
-        section("formulas", "Formulas", lead, &formulas),
-        section("width", "Growing width d", numbers, &(rows(&table.by_width) + &figures(&drawn[..2]))),
-        section("inducing", "Growing inducing size M", "", &(rows(&table.by_inducing) + &figures(&drawn[2..]))),
-    )
+    let grown = |own: &[Row], drawn: &[Drawing]| html! { (rows(own)) (figures(drawn)) };
+    html! {
+        header { h1 { (TITLE) } p { (intro) } }
+        (section("formulas", "Formulas", lead, &formulas))
+        (section("width", "Growing width d", numbers, &grown(&table.by_width, &drawn[..2])))
+        (section("inducing", "Growing inducing size M", "", &grown(&table.by_inducing, &drawn[2..])))
+    }
 }
 
-fn rows(rows: &[Row]) -> String {
+fn rows(rows: &[Row]) -> Markup {
     let head = ["method", "d", "M", "printed", "mended", "counted", "MACs, paper", "MACs, ours", "ms"];
     let number = |value: i64| format::grouped(value as u64);
     let cells = rows.iter().map(|row| {

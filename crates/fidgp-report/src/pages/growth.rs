@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::html::{figures, grid, page, section, tag};
-use crate::charts::svg::escape;
+use maud::{Markup, html};
+
+use super::html::{figures, grid, page, section};
 use crate::charts::{Axis, Chart, Drawing, Layer, Marker, Shape, series_class, stacked};
 use crate::record::growth::{Grown, Growth, Line, Point};
 use crate::record::{Result, write_atomically, write_json};
@@ -66,7 +67,7 @@ fn title(growth: &Growth) -> String {
     format!("How time grows: {}", growth.name)
 }
 
-fn body(growth: &Growth, drawn: &[Drawing]) -> String {
+fn body(growth: &Growth, drawn: &[Drawing]) -> Markup {
     let Growth { hardware, batch, draws, rounds, .. } = growth;
     let place = hardware.gpu.as_ref().unwrap_or(&hardware.cpu);
     let load = growth.load_before.map_or(String::new(), |load| format!(", load before it {load:.1}"));
@@ -79,11 +80,13 @@ fn body(growth: &Growth, drawn: &[Drawing]) -> String {
     );
     let sections = growth.axes.iter().zip(drawn).map(|(line, drawing)| {
         let head: Vec<_> = std::iter::once(line.axis.name()).chain(HEADS).collect();
-        let body = grid(&head, rows(line).into_iter()) + &figures(std::slice::from_ref(drawing));
+        let body = html! { (grid(&head, rows(line).into_iter())) (figures(std::slice::from_ref(drawing))) };
         section(line.axis.name(), &format!("Growing {}", line.axis.about()), lead(line.axis), &body)
     });
-    let head = format!("<h1>{}</h1>\n{}", escape(&title(growth)), tag("p", "", &escape(&intro)));
-    format!("<header>\n{head}</header>\n{}", sections.collect::<String>())
+    html! {
+        header { h1 { (title(growth)) } p { (intro) } }
+        @for section in sections { (section) }
+    }
 }
 
 fn lead(axis: Grown) -> &'static str {

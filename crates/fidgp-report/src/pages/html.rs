@@ -1,74 +1,124 @@
-use crate::charts::{Drawing, HATCH, page_css, svg::escape};
+//! What every page is made of. `maud` escapes all text that is not markup already.
+
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+
+use crate::charts::{Drawing, HATCH, page_css};
 
 const PAGE_CSS: &str = include_str!("page.css");
 
-/// `<name class="class">inner</name>`; `inner` is markup.
-pub fn tag(name: &str, class: &str, inner: &str) -> String {
-    if class.is_empty() { tags(name, inner) } else { format!("<{name} class=\"{class}\">{inner}</{name}>") }
-}
-
-/// `<name>inner</name>`; `inner` is markup.
-pub fn tags(name: &str, inner: &str) -> String {
-    format!("<{name}>{inner}</{name}>")
-}
-
 /// A section with a heading and a sentence on what to look at.
-pub fn section(id: &str, heading: &str, lead: &str, body: &str) -> String {
-    let lead = if lead.is_empty() { String::new() } else { tag("p", "lead", &escape(lead)) };
-    format!("<section id=\"{id}\">\n<h2>{}</h2>\n{lead}\n{body}\n</section>\n", escape(heading))
+pub fn section(id: &str, heading: &str, lead: &str, body: &Markup) -> Markup {
+    html! {
+        section id=(id) {
+            h2 { (heading) }
+            @if !lead.is_empty() { p.lead { (lead) } }
+            (body)
+        }
+    }
+}
+
+/// Names and values.
+pub fn facts(facts: &[(&str, String)]) -> Markup {
+    html! { dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
 }
 
 /// A figure with its caption, and a word on what could not be drawn.
-pub fn figure(figure: &Drawing) -> String {
+fn figure(figure: &Drawing) -> Markup {
     let skipped = match figure.skipped {
         0 => String::new(),
         1 => " One point is not a finite number and is not drawn.".to_owned(),
         count => format!(" {count} points are not finite numbers and are not drawn."),
     };
-    let wide = if figure.width() > 600.0 { "wide" } else { "" };
-    let link = format!(" <a href=\"{0}.svg\">{0}.svg</a>", escape(&figure.id));
-    let caption = format!("{}{skipped}{link}", escape(&figure.caption));
-    tag("figure", wide, &format!("\n{}{}\n", figure.inline(), tags("figcaption", caption.trim()))) + "\n"
+    let (text, file) = (format!("{}{skipped} ", figure.caption), format!("{}.svg", figure.id));
+    html! {
+        figure class=[(figure.width() > 600.0).then_some("wide")] {
+            (PreEscaped(figure.inline()))
+            figcaption { (text.trim_start()) a href=(file) { (file) } }
+        }
+    }
 }
 
 /// Figures side by side where there is room.
-pub fn figures(all: &[Drawing]) -> String {
-    tag("div", "figures", &format!("\n{}", all.iter().map(figure).collect::<String>()))
+pub fn figures(all: &[Drawing]) -> Markup {
+    html! { div.figures { @for one in all { (figure(one)) } } }
+}
+
+/// A cell of a class; none for an empty one.
+pub fn cell(class: &str, content: impl Render) -> Markup {
+    html! { td class=[named(class)] { (content) } }
+}
+
+/// The head of a column.
+pub fn head(class: &str, content: impl Render) -> Markup {
+    html! { th class=[named(class)] { (content) } }
+}
+
+/// The head of a row.
+pub fn row_head(content: impl Render) -> Markup {
+    html! { th scope="row" { (content) } }
+}
+
+fn named(class: &str) -> Option<&str> {
+    (!class.is_empty()).then_some(class)
+}
+
+/// The class of a column where all but the first hold numbers.
+pub fn numeric(column: usize) -> &'static str {
+    if column == 0 { "" } else { "number" }
+}
+
+/// A table of heads and rows of cells, that scrolls where it is wide.
+pub fn table(heads: impl IntoIterator<Item = Markup>, rows: impl IntoIterator<Item = Vec<Markup>>) -> Markup {
+    html! { div.scroll { (bare_table(heads, rows)) } }
+}
+
+/// The same without a frame.
+pub fn bare_table(heads: impl IntoIterator<Item = Markup>, rows: impl IntoIterator<Item = Vec<Markup>>) -> Markup {
+    html! {
+        table {
+            thead { tr { @for head in heads { (head) } } }
+            tbody { @for row in rows { tr { @for cell in row { (cell) } } } }
+        }
+    }
 }
 
 /// A table of texts.
-pub fn grid(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    grid_of(|_| "", head, rows)
+pub fn grid(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Markup {
+    grid_of(|_| "", heads, rows)
 }
 
 /// The same where all columns but the first hold numbers.
-pub fn grid_of_numbers(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    grid_of(|column| if column == 0 { "" } else { "number" }, head, rows)
+pub fn grid_of_numbers(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Markup {
+    grid_of(numeric, heads, rows)
 }
 
-fn grid_of(class: fn(usize) -> &'static str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let head: String = head.iter().enumerate().map(|(i, text)| tag("th", class(i), &escape(text))).collect();
-    let row = |cells: Vec<String>| {
-        let cells: String = cells.iter().enumerate().map(|(i, text)| tag("td", class(i), &escape(text))).collect();
-        tags("tr", &cells) + "\n"
-    };
-    let body = tags("thead", &tags("tr", &head)) + "\n" + &tags("tbody", &rows.map(row).collect::<String>());
-    format!("<div class=\"scroll\">{}</div>\n", tags("table", &body))
+fn grid_of(class: fn(usize) -> &'static str, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Markup {
+    let heads = heads.iter().enumerate().map(|(i, text)| head(class(i), text));
+    table(heads, rows.map(|cells| cells.iter().enumerate().map(|(i, text)| cell(class(i), text)).collect()))
 }
 
 /// Something folded away.
-pub fn folded(summary: &str, body: &str) -> String {
-    format!("<details>\n<summary>{}</summary>\n{body}\n</details>\n", escape(summary))
+pub fn folded(summary: &str, body: &Markup) -> Markup {
+    html! { details { summary { (summary) } (body) } }
 }
 
-/// The whole document.
-pub fn page(title: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
-         <style>\n{}</style>\n</head>\n<body>\n<svg class=\"defs\" aria-hidden=\"true\"><defs>{HATCH}</defs></svg>\n\
-         <main>\n{body}</main>\n</body>\n</html>\n",
-        escape(title),
-        page_css(PAGE_CSS)
-    )
+/// The whole document. Control characters, of a stranger's names, are shown as what they are: not text.
+pub fn page(title: &str, body: &Markup) -> String {
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(page_css(PAGE_CSS))) }
+            }
+            body {
+                svg.defs aria-hidden="true" { defs { (PreEscaped(HATCH)) } }
+                main { (body) }
+            }
+        }
+    };
+    let text = |letter: char| if letter.is_control() && !"\n\t".contains(letter) { '\u{fffd}' } else { letter };
+    document.0.chars().map(text).collect()
 }

@@ -5,8 +5,10 @@ use std::path::Path;
 use fidgp_decision::decide::{number, percent};
 use fidgp_decision::monitor::{Monitor, Series, Watched};
 
-use super::html::{figures, grid, grid_of_numbers, page, section, tag};
-use crate::charts::svg::escape;
+use fidgp_metrics::drift::AccuracyEstimate;
+use maud::{Markup, html};
+
+use super::html::{figures, grid, grid_of_numbers, page, section};
 use crate::charts::{Axis, Chart, Drawing};
 use crate::record::{Result, write_atomically};
 
@@ -45,44 +47,34 @@ fn named(series: &Series) -> String {
     series.alarm_at.map_or_else(|| series.name.clone(), |line| format!("{} (line {line})", series.name))
 }
 
-fn body(found: &Monitor, title: &str) -> String {
+fn body(found: &Monitor, title: &str) -> Markup {
     let [accept, abstain, foreign] = found.verdicts;
     let counts =
         format!("{} lines: {accept} accepted, {abstain} abstained from, {foreign} out of distribution.", found.lines);
-    let head = format!(
-        "<h1>{}</h1>\n{}{}",
-        escape(title),
-        tag("p", "lead", &escape(&verdict(found))),
-        tag("p", "", &escape(&counts))
-    );
     let lead =
         "Each test bets that a line ranks among all before it as chance has it; its e-value grows when that is wrong.";
-    let drift = grid_of_numbers(
-        &["series", "lines", "mean before", "mean now", "evidence, log10 e", "alarm at line"],
-        found.series.iter().map(row),
-    ) + &figures(&[drawing(found)]);
-    let mut sections = section("drift", "Has anything changed?", lead, &drift);
-    if let Some(estimate) = &found.accuracy {
-        sections += &section(
-            "accuracy",
-            "Accuracy without labels",
-            ACCURACY,
-            &grid(
-                &["calibration examples", "these lines, estimated", "95 % interval"],
-                std::iter::once(vec![
-                    found.accuracy_before.map_or_else(|| "–".to_owned(), percent),
-                    percent(estimate.accuracy),
-                    format!("{} … {}", percent(estimate.interval.lo), percent(estimate.interval.hi)),
-                ]),
-            ),
-        );
+    let heads = ["series", "lines", "mean before", "mean now", "evidence, log10 e", "alarm at line"];
+    let drift = html! { (grid_of_numbers(&heads, found.series.iter().map(row))) (figures(&[drawing(found)])) };
+    let promises = ["share", "promised", "seen", "interval", "labelled lines", ""];
+    html! {
+        header { h1 { (title) } p.lead { (verdict(found)) } p { (counts) } }
+        (section("drift", "Has anything changed?", lead, &drift))
+        @if let Some(estimate) = &found.accuracy {
+            (section("accuracy", "Accuracy without labels", ACCURACY, &accuracy(found, estimate)))
+        }
+        @if !found.watched.is_empty() {
+            (section("labels", "With labels", LABELS, &grid(&promises, found.watched.iter().map(promise))))
+        }
     }
-    if !found.watched.is_empty() {
-        let rows = found.watched.iter().map(promise);
-        let head = ["share", "promised", "seen", "interval", "labelled lines", ""];
-        sections += &section("labels", "With labels", LABELS, &grid(&head, rows));
-    }
-    format!("<header>\n{head}</header>\n{sections}")
+}
+
+fn accuracy(found: &Monitor, estimate: &AccuracyEstimate) -> Markup {
+    let cells = vec![
+        found.accuracy_before.map_or_else(|| "–".to_owned(), percent),
+        percent(estimate.accuracy),
+        format!("{} … {}", percent(estimate.interval.lo), percent(estimate.interval.hi)),
+    ];
+    grid(&["calibration examples", "these lines, estimated", "95 % interval"], std::iter::once(cells))
 }
 
 const ACCURACY: &str = "How often predictions of such confidence were right among the calibration examples. It holds as long as \

@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use maud::Markup;
+
 use crate::record::{
     self, EPOCHS_FILE, EpochRecord, Figure, RESULTS_FILE, RecordError, Results, read_epochs, write_atomically,
 };
@@ -94,7 +96,7 @@ pub struct Section {
     /// A sentence on what to look at.
     pub lead: String,
     /// Markup.
-    pub body: String,
+    pub body: Markup,
     /// Figures below it.
     pub figures: Vec<Drawing>,
 }

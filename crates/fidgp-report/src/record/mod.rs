@@ -31,6 +31,8 @@ pub mod segmentation;
 pub mod splits;
 /// Files that are either old or new, never half written.
 pub mod store;
+/// The epistemic share of the predictive uncertainty.
+pub mod uncertainty;
 
 mod nullable;
 mod schema;
@@ -47,6 +49,7 @@ pub use schema::{SCHEMA, Schema};
 pub use segmentation::{Boundary, ClassScore, Segmentation};
 pub use splits::{SplitMetrics, Splits};
 pub use store::{check_writable, write_atomically, write_json};
+pub use uncertainty::Uncertainty;
 
 /// The name of the document in a run folder.
 pub const RESULTS_FILE: &str = "results.json";

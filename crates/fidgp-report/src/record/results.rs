@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Figure, Hardware, SCHEMA, Schema, Splits,
+    Figure, Hardware, SCHEMA, Schema, Splits, Uncertainty,
     error::{RecordError, Result},
     store::write_json,
 };
@@ -46,6 +46,9 @@ pub struct Results {
     /// What must be said with a value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metric_notes: MetricNotes,
+    /// How much of the predictive uncertainty is epistemic; none for a network without any, and in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<Uncertainty>,
     /// Size and arithmetic.
     pub cost: Cost,
     /// Wall-clock times.

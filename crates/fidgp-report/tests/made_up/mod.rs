@@ -3,7 +3,7 @@
 
 use fidgp_report::record::{
     Boundary, ClassScore, Classification, Cost, EpochRecord, Figure, Grid, Hardware, Metrics, Points, Published,
-    Regression1d, Results, Schema, Segmentation, SplitMetrics, Splits, Time,
+    Regression1d, Results, Schema, Segmentation, SplitMetrics, Splits, Time, Uncertainty,
 };
 use serde_json::json;
 
@@ -23,6 +23,17 @@ pub fn full() -> Results {
         metrics: splits.mean.clone().into_iter().chain(metrics(&[("reg/EpistemicSD_gap_ratio", 4.05)])).collect(),
         metric_notes: [("cal/ECE".to_owned(), [("bins".to_owned(), json!(15))].into())].into(),
         splits: Some(splits),
+        uncertainty: Some(Uncertainty {
+            part: "validation".to_owned(),
+            inputs: 40,
+            measure: "variance".to_owned(),
+            epistemic: Some(0.002),
+            share: Some(0.05),
+            scrambled: Some(0.001),
+            sd_at_bound: Some(0.75),
+            lamda_at_bound: Some(0.0),
+            warnings: vec!["it is <lower> on scrambled inputs".to_owned()],
+        }),
         published: vec![Published {
             method: "MC dropout".to_owned(),
             source: "Example 2016, table 1".to_owned(),
@@ -58,6 +69,7 @@ pub fn bare(name: &str, method: &str) -> Results {
         splits: None,
         published: Vec::new(),
         test_sha256: None,
+        uncertainty: None,
         figures: Vec::new(),
     }
 }

@@ -1,22 +1,13 @@
-//! The methods FiD-GP is compared with, one file for each: a weight, a head, or a wrapper of whole networks.
+//! What methods are compared by, or share: scores of others for OoD, temperature, a bound on the spectral norm.
 
 pub mod activation;
 pub mod ash;
-pub mod batch_ensemble;
-pub mod ddu;
-pub mod dropout;
 pub mod knn;
-pub mod laplace;
 pub mod logit_scores;
 pub mod mahalanobis;
-pub mod mean_field;
-pub mod members;
 pub mod odin;
-pub mod slot;
-pub mod sngp;
 pub mod spectral;
 pub mod svgp;
-pub mod svgp_head;
 pub mod temperature;
 pub mod vim;
 
@@ -26,7 +17,7 @@ use tch::{Kind, Tensor};
 use crate::{Error, Result};
 
 /// Refuses a tensor of the wrong shape, so that libtorch never has to.
-fn expect_shape(what: &str, tensor: &Tensor, expected: &[i64]) -> Result<()> {
+pub(crate) fn expect_shape(what: &str, tensor: &Tensor, expected: &[i64]) -> Result<()> {
     if tensor.size() == expected {
         return Ok(());
     }
@@ -34,7 +25,7 @@ fn expect_shape(what: &str, tensor: &Tensor, expected: &[i64]) -> Result<()> {
 }
 
 /// Rows and columns of what must be a matrix.
-fn matrix(what: &str, tensor: &Tensor) -> Result<(i64, i64)> {
+pub(crate) fn matrix(what: &str, tensor: &Tensor) -> Result<(i64, i64)> {
     match tensor.size()[..] {
         [rows, cols] if rows > 0 && cols > 0 => Ok((rows, cols)),
         ref other => Err(fidgp::Error::shape(what, other, "a matrix [rows, columns] that is not empty").into()),
@@ -42,7 +33,7 @@ fn matrix(what: &str, tensor: &Tensor) -> Result<(i64, i64)> {
 }
 
 /// Outputs and inputs of a linear layer with a bias.
-fn linear_sizes(dense: &DenseWeight, method: &str) -> Result<[i64; 2]> {
+pub(crate) fn linear_sizes(dense: &DenseWeight, method: &str) -> Result<[i64; 2]> {
     match dense.weight.size()[..] {
         [outputs, inputs] if dense.bias.is_some() => Ok([outputs, inputs]),
         _ => Err(Error::setting("layers", &dense.name, format!("{method} is for the last, linear layer only"))),

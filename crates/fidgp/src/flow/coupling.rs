@@ -7,7 +7,7 @@ use tch::nn::Path;
 use super::linear::{FlowLinear, LinearParams, scale_and_shift};
 use super::stack::stack_fields;
 use super::start::{fan_in, identity};
-use super::{Flow, Flowed};
+use super::{Flow, FlowSettings, Flowed, InitFlow};
 use crate::spectral::SpectralRule;
 use crate::{Error, Key, Result};
 
@@ -29,41 +29,21 @@ impl Default for CouplingConfig {
     }
 }
 
-impl CouplingConfig {
+impl FlowSettings for CouplingConfig {
     /// Σ over layers of (kept·H + H) + (H² + H) + 2·moved·(H + 1).
-    pub fn parameter_count(&self, dim: i64) -> i64 {
+    fn parameter_count(&self, dim: i64) -> i64 {
         let h = self.hidden.unwrap_or(dim);
         let layer = |(kept, moved): (i64, i64)| kept * h + h + h * h + h + 2 * moved * (h + 1);
         (0..self.layers).map(|i| layer(halves(dim, i as usize))).sum()
     }
 
-    /// How many numbers of its power iterations [`Self::init`] would create.
-    pub(super) fn state_count(&self, dim: i64) -> i64 {
+    fn state_count(&self, dim: i64) -> i64 {
         let (h, of) = (self.hidden.unwrap_or(dim), |out, input| self.spectral.state_count(out, input));
         let layer = |(kept, moved): (i64, i64)| of(h, kept) + of(h, h) + of(2 * moved, h);
         (0..self.layers).map(|i| layer(halves(dim, i as usize))).sum()
     }
 
-    /// Creates the flow on ℝᶜ, C = `dim` ≥ 2, with its variables under `path`.
-    pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<CouplingFlow> {
-        self.check(dim)?;
-        let layer =
-            |i: i64| self.coupling(&(path / "layers" / i), halves(dim, i as usize), key.fold("layers").at(i as u64));
-        Ok(CouplingFlow { layers: (0..self.layers).map(layer).collect::<Result<_>>()?, dim })
-    }
-
-    fn coupling(&self, path: &Path, (kept, moved): (i64, i64), key: Key) -> Result<Coupling> {
-        let hidden = self.hidden.unwrap_or(kept + moved);
-        let linear = |name: &str, shape: (i64, i64)| {
-            let (path, key) = (path / name, key.fold(name));
-            let start = if name == "last" { identity(&path, shape) } else { fan_in(&path, shape, key) };
-            FlowLinear::new(LinearParams::init(&path, start, self.spectral, None, key), shape, None, self.spectral)
-        };
-        let (initial, middle) = (linear("initial", (hidden, kept))?, linear("middle", (hidden, hidden))?);
-        Ok(Coupling { initial, middle, last: linear("last", (2 * moved, hidden))? })
-    }
-
-    pub(super) fn check(&self, dim: i64) -> Result<()> {
+    fn check(&self, dim: i64) -> Result<()> {
         let refuse = |setting: &str, value: String, advice: &str| Err(Error::setting(setting, value, advice));
         if dim < 2 {
             return refuse(
@@ -87,6 +67,30 @@ impl CouplingConfig {
             return refuse("flow.spectral", "compat".to_owned(), advice);
         }
         Ok(())
+    }
+}
+
+impl InitFlow for CouplingConfig {
+    type Flow = CouplingFlow;
+
+    fn init(&self, path: &Path, dim: i64, key: Key) -> Result<CouplingFlow> {
+        self.check(dim)?;
+        let layer =
+            |i: i64| self.coupling(&(path / "layers" / i), halves(dim, i as usize), key.fold("layers").at(i as u64));
+        Ok(CouplingFlow { layers: (0..self.layers).map(layer).collect::<Result<_>>()?, dim })
+    }
+}
+
+impl CouplingConfig {
+    fn coupling(&self, path: &Path, (kept, moved): (i64, i64), key: Key) -> Result<Coupling> {
+        let hidden = self.hidden.unwrap_or(kept + moved);
+        let linear = |name: &str, shape: (i64, i64)| {
+            let (path, key) = (path / name, key.fold(name));
+            let start = if name == "last" { identity(&path, shape) } else { fan_in(&path, shape, key) };
+            FlowLinear::new(LinearParams::init(&path, start, self.spectral, None, key), shape, None, self.spectral)
+        };
+        let (initial, middle) = (linear("initial", (hidden, kept))?, linear("middle", (hidden, hidden))?);
+        Ok(Coupling { initial, middle, last: linear("last", (2 * moved, hidden))? })
     }
 }
 

@@ -5,7 +5,7 @@ use tch::Tensor;
 use tch::nn::Path;
 
 use super::stack::stack_fields;
-use super::{Flow, Flowed};
+use super::{Flow, FlowSettings, Flowed, InitFlow};
 use crate::{Error, Key, Result};
 
 /// Settings of a [`DiagonalFlow`].
@@ -23,27 +23,35 @@ impl Default for DiagonalConfig {
     }
 }
 
-impl DiagonalConfig {
+impl FlowSettings for DiagonalConfig {
     /// 2C.
-    pub fn parameter_count(&self, dim: i64) -> i64 {
+    fn parameter_count(&self, dim: i64) -> i64 {
         2 * dim
     }
 
-    /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`. Nothing is random.
-    pub fn init(&self, path: &Path, dim: i64, _key: Key) -> Result<DiagonalFlow> {
-        self.check()?;
+    fn check(&self, _: i64) -> Result<()> {
+        if self.slope > 0.0 && self.slope < 1.0 {
+            return Ok(());
+        }
+        Err(Error::setting("flow.slope", self.slope, "give a slope strictly between 0 and 1"))
+    }
+
+    fn keeps_gaussians(&self) -> bool {
+        true
+    }
+}
+
+impl InitFlow for DiagonalConfig {
+    type Flow = DiagonalFlow;
+
+    /// Nothing is random.
+    fn init(&self, path: &Path, dim: i64, _key: Key) -> Result<DiagonalFlow> {
+        self.check(dim)?;
         let raw = (self.slope / (1.0 - self.slope)).ln();
         let options = (path.kind(), path.device());
         let raw_slope = path.add("raw_slope", Tensor::full([dim], raw, options), true);
         let shift = path.add("shift", Tensor::zeros([dim], options), true);
         DiagonalFlow::from_tensors(raw_slope, shift)
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        if self.slope > 0.0 && self.slope < 1.0 {
-            return Ok(());
-        }
-        Err(Error::setting("flow.slope", self.slope, "give a slope strictly between 0 and 1"))
     }
 }
 

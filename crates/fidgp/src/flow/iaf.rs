@@ -5,7 +5,7 @@ use tch::Tensor;
 use tch::nn::Path;
 
 use super::stack::stack_fields;
-use super::{Flow, Flowed, MadeConfig, MadeFlow};
+use super::{Flow, FlowSettings, Flowed, InitFlow, MadeConfig, MadeFlow};
 use crate::{Error, Key, Result};
 
 /// Settings of an [`IafFlow`].
@@ -24,24 +24,34 @@ impl Default for IafConfig {
     }
 }
 
-impl IafConfig {
-    /// Depth times the count of one map.
-    pub fn parameter_count(&self, dim: i64) -> i64 {
+impl FlowSettings for IafConfig {
+    fn parameter_count(&self, dim: i64) -> i64 {
         self.depth * self.made.parameter_count(dim)
     }
 
-    /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`.
-    pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<IafFlow> {
-        self.check(dim)?;
-        let map = |i: i64| self.made.init(&(path / "maps" / i), dim, key.fold("maps").at(i as u64));
-        Ok(IafFlow { maps: (0..self.depth).map(map).collect::<Result<_>>()? })
+    fn state_count(&self, dim: i64) -> i64 {
+        self.depth * self.made.state_count(dim)
     }
 
-    pub(super) fn check(&self, dim: i64) -> Result<()> {
+    fn drops_out(&self) -> bool {
+        self.made.drops_out()
+    }
+
+    fn check(&self, dim: i64) -> Result<()> {
         if self.depth < 1 {
             return Err(Error::setting("flow.depth", self.depth, "give at least one map"));
         }
         self.made.check(dim)
+    }
+}
+
+impl InitFlow for IafConfig {
+    type Flow = IafFlow;
+
+    fn init(&self, path: &Path, dim: i64, key: Key) -> Result<IafFlow> {
+        self.check(dim)?;
+        let map = |i: i64| self.made.init(&(path / "maps" / i), dim, key.fold("maps").at(i as u64));
+        Ok(IafFlow { maps: (0..self.depth).map(map).collect::<Result<_>>()? })
     }
 }
 

@@ -6,7 +6,7 @@ use tch::nn::Path;
 
 use super::linear::LinearParams;
 use super::stack::stack_fields;
-use super::{Flow, Flowed};
+use super::{Flow, FlowSettings, Flowed, InitFlow};
 use crate::spectral::{self, SpectralRule};
 use crate::{Error, Key, Result};
 
@@ -40,31 +40,30 @@ impl Default for LipschitzConfig {
 /// Standard deviation of the start values around the identity, times √C.
 const START_NOISE: f64 = 1e-3;
 
-impl LipschitzConfig {
+impl FlowSettings for LipschitzConfig {
     /// L(C² + C).
-    pub fn parameter_count(&self, dim: i64) -> i64 {
+    fn parameter_count(&self, dim: i64) -> i64 {
         self.layers * (dim * dim + dim)
     }
 
-    /// How many numbers of its power iterations [`Self::init`] would create.
-    pub(super) fn state_count(&self, dim: i64) -> i64 {
+    fn state_count(&self, dim: i64) -> i64 {
         self.layers * self.rule().state_count(dim, dim)
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    fn check(&self, _: i64) -> Result<()> {
         if self.layers < 1 {
             return Err(Error::setting("flow.layers", self.layers, "give at least one layer"));
         }
         Ok(())
     }
+}
 
-    fn rule(&self) -> SpectralRule {
-        if self.norm == NormBy::Power { SpectralRule::Downwards } else { SpectralRule::Off }
-    }
+impl InitFlow for LipschitzConfig {
+    type Flow = LipschitzFlow;
 
-    /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`: W = I + 10⁻³N(0, 1/C), b = 0.
-    pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<LipschitzFlow> {
-        self.check()?;
+    /// W = I + 10⁻³N(0, 1/C), b = 0.
+    fn init(&self, path: &Path, dim: i64, key: Key) -> Result<LipschitzFlow> {
+        self.check(dim)?;
         let options = (path.kind(), path.device());
         let layer = |i: i64| {
             let key = key.fold("layers").at(i as u64);
@@ -74,6 +73,12 @@ impl LipschitzConfig {
             LinearParams::init(&(path / "layers" / i), start, self.rule(), None, key)
         };
         LipschitzFlow::from_layers((0..self.layers).map(layer).collect())
+    }
+}
+
+impl LipschitzConfig {
+    fn rule(&self) -> SpectralRule {
+        if self.norm == NormBy::Power { SpectralRule::Downwards } else { SpectralRule::Off }
     }
 }
 

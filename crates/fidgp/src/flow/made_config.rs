@@ -7,7 +7,7 @@ use tch::nn::Path;
 use super::linear::LinearParams;
 use super::masks::MadeMasks;
 use super::start::{fan_in, identity, uniform};
-use super::{MadeFlow, MadeLayers};
+use super::{FlowSettings, InitFlow, MadeFlow, MadeLayers};
 use crate::spectral::SpectralRule;
 use crate::{Error, Key, Result};
 
@@ -50,39 +50,6 @@ impl MadeConfig {
         Self { hidden: Some(16), blocks: 2, spectral: SpectralRule::Compat, dropout: 0.1, start: MadeStart::FanIn }
     }
 
-    /// CH + H + 2B(H² + H) + 2CH + 2C for B blocks.
-    pub fn parameter_count(&self, dim: i64) -> i64 {
-        let hidden = self.hidden(dim);
-        let block = 2 * (hidden * hidden + hidden);
-        dim * hidden + hidden + self.blocks * block + 2 * dim * hidden + 2 * dim
-    }
-
-    /// How many numbers of its power iterations [`Self::init`] would create.
-    pub(super) fn state_count(&self, dim: i64) -> i64 {
-        let (hidden, of) = (self.hidden(dim), |out, input| self.spectral.state_count(out, input));
-        of(hidden, dim) + 2 * self.blocks * of(hidden, hidden) + of(2 * dim, hidden)
-    }
-
-    /// Creates the flow on ℝᶜ, C = `dim`, with its variables under `path`.
-    pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<MadeFlow> {
-        self.check(dim)?;
-        let masks = MadeMasks::new(dim, self.hidden(dim));
-        let pair = |b: i64| {
-            let (path, key) = (path / "blocks" / b, key.fold("blocks").at(b as u64));
-            let block =
-                |i: u64, start| LinearParams::init(&(&path / i), start, self.spectral, Some(&masks.block), key.at(i));
-            let shape = (self.hidden(dim), self.hidden(dim));
-            let first = block(0, fan_in(&path, shape, key.at(0)));
-            [first, block(1, uniform(&path, shape, 1e-3, key.at(1)))]
-        };
-        let layers = MadeLayers {
-            initial: self.outer(path, "initial", (self.hidden(dim), dim), &masks.initial, key),
-            blocks: (0..self.blocks).map(pair).collect(),
-            last: self.outer(path, "last", (2 * dim, self.hidden(dim)), &masks.last, key),
-        };
-        MadeFlow::from_layers(layers, self.spectral, self.dropout)
-    }
-
     /// The first or the last layer.
     fn outer(&self, path: &Path, name: &str, shape: (i64, i64), mask: &Tensor, key: Key) -> LinearParams {
         let (path, key) = (path / name, key.fold(name));
@@ -94,8 +61,32 @@ impl MadeConfig {
     fn hidden(&self, dim: i64) -> i64 {
         self.hidden.unwrap_or(dim)
     }
+}
 
-    pub(super) fn check(&self, dim: i64) -> Result<()> {
+impl FlowSettings for MadeConfig {
+    /// CH + H + 2B(H² + H) + 2CH + 2C for B blocks.
+    fn parameter_count(&self, dim: i64) -> i64 {
+        let hidden = self.hidden(dim);
+        let block = 2 * (hidden * hidden + hidden);
+        dim * hidden + hidden + self.blocks * block + 2 * dim * hidden + 2 * dim
+    }
+
+    fn state_count(&self, dim: i64) -> i64 {
+        let (hidden, of) = (self.hidden(dim), |out, input| self.spectral.state_count(out, input));
+        of(hidden, dim) + 2 * self.blocks * of(hidden, hidden) + of(2 * dim, hidden)
+    }
+
+    /// Masked weights are counted too.
+    fn row_macs(&self, dim: i64) -> i64 {
+        let hidden = self.hidden(dim);
+        3 * dim * hidden + 2 * self.blocks * hidden * hidden
+    }
+
+    fn drops_out(&self) -> bool {
+        self.dropout > 0.0
+    }
+
+    fn check(&self, dim: i64) -> Result<()> {
         let refuse =
             |setting: &str, value: String, advice: &str| Err(Error::setting(format!("flow.{setting}"), value, advice));
         if dim < 1 {
@@ -119,5 +110,28 @@ impl MadeConfig {
             return refuse("start", "identity".to_owned(), advice);
         }
         Ok(())
+    }
+}
+
+impl InitFlow for MadeConfig {
+    type Flow = MadeFlow;
+
+    fn init(&self, path: &Path, dim: i64, key: Key) -> Result<MadeFlow> {
+        self.check(dim)?;
+        let masks = MadeMasks::new(dim, self.hidden(dim));
+        let pair = |b: i64| {
+            let (path, key) = (path / "blocks" / b, key.fold("blocks").at(b as u64));
+            let block =
+                |i: u64, start| LinearParams::init(&(&path / i), start, self.spectral, Some(&masks.block), key.at(i));
+            let shape = (self.hidden(dim), self.hidden(dim));
+            let first = block(0, fan_in(&path, shape, key.at(0)));
+            [first, block(1, uniform(&path, shape, 1e-3, key.at(1)))]
+        };
+        let layers = MadeLayers {
+            initial: self.outer(path, "initial", (self.hidden(dim), dim), &masks.initial, key),
+            blocks: (0..self.blocks).map(pair).collect(),
+            last: self.outer(path, "last", (2 * dim, self.hidden(dim)), &masks.last, key),
+        };
+        MadeFlow::from_layers(layers, self.spectral, self.dropout)
     }
 }

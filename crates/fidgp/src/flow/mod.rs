@@ -43,7 +43,7 @@ mod start;
 use tch::Tensor;
 
 pub use any::AnyFlow;
-pub use config::FlowConfig;
+pub use config::{FlowConfig, FlowSettings, InitFlow};
 pub use coupling::{CouplingConfig, CouplingFlow};
 pub use diagonal::{DiagonalConfig, DiagonalFlow};
 pub use iaf::{IafConfig, IafFlow};

@@ -7,7 +7,7 @@ use tch::{Kind, Tensor};
 
 use super::network::{with_numbers, without_numbers};
 use super::role::Role;
-use super::{Layer, Operation, Pass};
+use super::{Across, Layer, Operation, Pass};
 use crate::prior::layer_name;
 use crate::{Error, Key, Result};
 
@@ -79,6 +79,9 @@ impl BatchNorm {
         if pass.batch_statistics() {
             // without running statistics there is nothing to update, and those of the batch are used
             let moved = (!pass.keep_statistics).then_some(running);
+            if let Some(across) = &pass.across {
+                return self.apply_across(numbers, x, moved, across);
+            }
             return self.apply(numbers, x, moved, Some(self.momentum));
         }
         match &mut pass.norm {
@@ -109,6 +112,38 @@ impl BatchNorm {
         let (of_batch, momentum) = (momentum.is_some(), momentum.unwrap_or(self.momentum));
         let (weight, bias) = (Some(&numbers.weight), Some(&numbers.bias));
         Ok(x.f_batch_norm(weight, bias, mean, var, of_batch, momentum, self.epsilon, true)?)
+    }
+
+    /// Normalises with the statistics of a batch of which other processes have the rest.
+    fn apply_across(
+        &self,
+        numbers: &Numbers,
+        x: &Tensor,
+        moved: Option<[&Tensor; 2]>,
+        across: &Across,
+    ) -> Result<Tensor> {
+        let axes: Vec<i64> = (0..x.dim() as i64).filter(|&axis| axis != 1).collect();
+        let wide = x.to_kind(if x.kind() == Kind::Double { Kind::Double } else { Kind::Float });
+        let own = across.weight() * x.numel() as f64 / self.features as f64;
+        let (var, mean) = wide.f_var_mean_correction(&axes[..], 0.0, false)?;
+        // sums in f64: what is subtracted below are sums of squares
+        let [var, mean] = [var, mean].map(|statistic| statistic.to_kind(Kind::Double));
+        let count = mean.full_like(own).detach();
+        let sums = across.sum(&Tensor::stack(&[&mean * own, (var + mean.square()) * own, count], 0))?;
+        let (count, mean) = (sums.get(2), sums.get(0) / sums.get(2));
+        let var = (sums.get(1) / &count - mean.square()).clamp_min(0.0);
+        if let Some([running_mean, running_var]) = moved {
+            tch::no_grad(|| {
+                let unbiased = &var * &count / (&count - 1.0).clamp_min(1.0);
+                for (running, now) in [(running_mean, &mean), (running_var, &unbiased)] {
+                    let _ = running.shallow_clone().lerp_(&now.to_kind(running.kind()), self.momentum);
+                }
+            });
+        }
+        let shape: Vec<i64> = (0..x.dim() as i64).map(|axis| if axis == 1 { self.features } else { 1 }).collect();
+        let wide_of = |statistic: &Tensor| statistic.to_kind(wide.kind()).view(&shape[..]);
+        let scale = wide_of(&((var + self.epsilon).rsqrt() * &numbers.weight));
+        Ok(((&wide - wide_of(&mean)) * scale + wide_of(&numbers.bias)).to_kind(x.kind()))
     }
 }
 

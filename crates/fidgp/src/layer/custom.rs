@@ -6,7 +6,7 @@ use tch::Tensor;
 
 use tch::nn::Path;
 
-use super::{Pass, PlannedWeight};
+use super::{LayerGeometry, Pass, PlannedWeight};
 use crate::{Key, Result};
 
 /// The operation of a layer, linear or convolution: input, weight in the layer's own shape, bias → output.
@@ -107,9 +107,14 @@ pub trait CustomWeight: Debug + Send {
     fn is_random(&self) -> bool {
         false
     }
+
+    /// The taps it offers beside the layer's own.
+    fn taps(&self) -> &[&str] {
+        &[]
+    }
 }
 
-/// How the weight of another method is made.
+/// How the weight of another method is made, and what it costs.
 pub trait MakeWeight: Debug + Send + Sync {
     /// Makes it under `path`, in place of a plain weight or around one, which [`PlannedWeight::dense`] makes.
     ///
@@ -118,5 +123,29 @@ pub trait MakeWeight: Debug + Send + Sync {
     fn make(&self, planned: &PlannedWeight, path: &Path, key: Key) -> Result<Box<dyn CustomWeight>>;
 
     /// Whether two passes with other noise give other outputs in evaluation.
-    fn is_random(&self) -> bool;
+    fn is_random(&self) -> bool {
+        false
+    }
+
+    /// Trainable numbers.
+    fn parameters(&self, layer: &LayerGeometry) -> i64 {
+        layer.dense_parameters()
+    }
+
+    /// Stored numbers that are not trained.
+    fn state(&self, layer: &LayerGeometry) -> i64 {
+        let _ = layer;
+        0
+    }
+
+    /// Multiply-accumulates of one input.
+    fn macs(&self, layer: &LayerGeometry) -> i64 {
+        layer.macs()
+    }
+
+    /// Multiply-accumulates of one draw of the weight; elementwise noise is not counted.
+    fn draw_macs(&self, layer: &LayerGeometry) -> i64 {
+        let _ = layer;
+        0
+    }
 }

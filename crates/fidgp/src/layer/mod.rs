@@ -1,5 +1,6 @@
 //! Layers that take one explicit [`Pass`], and the trait of the networks made of them.
 
+mod across;
 mod batch_norm;
 mod blocks;
 mod conv2d;
@@ -15,6 +16,7 @@ mod role;
 mod slot;
 mod trace;
 
+pub use across::Across;
 pub use batch_norm::{BatchNorm, Norm, NormStatistics};
 pub(crate) use blocks::Kept;
 pub use conv2d::{Conv2d, Conv2dConfig};

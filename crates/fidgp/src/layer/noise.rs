@@ -168,6 +168,8 @@ pub struct OutputNoise {
     /// Whether weights that layers draw themselves are the same on every device.
     portable: bool,
     sharing: Sharing,
+    /// Which part of a batch this is; 0 has the noise of a whole one.
+    part: u64,
     drawn: BTreeMap<String, Tensor>,
     /// Of weights that layers draw themselves.
     drawn_weights: BTreeMap<String, Tensor>,
@@ -194,6 +196,14 @@ impl OutputNoise {
         self
     }
 
+    /// Draws for one of several parts of a batch: rows of different parts must not have the same noise. Weights that layers
+    /// draw themselves stay the same for all parts.
+    #[must_use]
+    pub fn of_part(mut self, part: u64) -> Self {
+        self.part = part;
+        self
+    }
+
     /// Keeps what is drawn from now on, so that the next pass finds the same tensors.
     #[must_use]
     pub fn kept(mut self) -> Self {
@@ -204,9 +214,10 @@ impl OutputNoise {
     /// Goes on with the noise of another key: what has been kept is overwritten with it.
     pub(crate) fn redraw(&mut self, key: Key) {
         self.key = self.key.map(|_| key);
+        let part = self.part;
         tch::no_grad(|| {
             for (layer, noise) in &mut self.drawn {
-                output_key(key, layer).refill_normal(noise);
+                output_key(key, part, layer).refill_normal(noise);
             }
         });
     }
@@ -308,7 +319,7 @@ impl OutputNoise {
 
     fn output_key(&self, layer: &str) -> Result<Key> {
         let key = self.key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
-        Ok(output_key(key, layer))
+        Ok(output_key(key, self.part, layer))
     }
 }
 
@@ -316,6 +327,7 @@ fn weight_key(key: Key, layer: &str) -> Key {
     key.fold(layer).fold("weight")
 }
 
-fn output_key(key: Key, layer: &str) -> Key {
-    key.fold(layer).fold("outputs")
+fn output_key(key: Key, part: u64, layer: &str) -> Key {
+    let key = key.fold(layer).fold("outputs");
+    if part == 0 { key } else { key.fold("part").at(part) }
 }

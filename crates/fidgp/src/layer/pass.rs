@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::blocks::Blocks;
 use super::noise::NoiseOfDraws;
-use super::{Layer, LayerGeometry, Noise, Norm, Operation, OutputNoise};
+use super::{Across, Layer, LayerGeometry, Noise, Norm, Operation, OutputNoise};
 use crate::linalg::Check;
 use crate::prior::PriorFactors;
 use crate::weight::{self, Drawn, InducingWeight, Kl, Stack, WhitenedDraws};
@@ -66,7 +66,8 @@ impl Factors {
     }
 
     /// The same tensors, not copies.
-    pub(crate) fn share(&self) -> Self {
+    #[must_use]
+    pub fn share(&self) -> Self {
         Self { stacks: self.stacks.iter().map(Stack::share).collect(), places: self.places.clone() }
     }
 
@@ -128,6 +129,8 @@ pub struct Pass {
     pub keep_statistics: bool,
     /// Which statistics BatchNorm uses in evaluation.
     pub norm: Norm,
+    /// Those of a batch in training are of the parts of all these processes.
+    pub across: Option<Across>,
     /// Noise on the outputs of layers.
     pub noise: OutputNoise,
     /// The layers met so far, where only that is wanted of the pass.
@@ -227,6 +230,7 @@ impl Pass {
             frozen_norm: false,
             keep_statistics: false,
             norm: Norm::Running,
+            across: None,
             noise: OutputNoise::default(),
             trace: None,
             blocks: Blocks::default(),

@@ -111,6 +111,16 @@ impl Structure for DensePosterior {
         vec![(held.to_owned(), self.held.shallow_clone()), ("eigenvalues".to_owned(), self.eigenvalues.shallow_clone())]
     }
 
+    fn share_tensors(&self) -> Box<dyn Structure> {
+        Box::new(Self {
+            held: self.held.shallow_clone(),
+            dual: self.dual,
+            eigenvalues: self.eigenvalues.shallow_clone(),
+            precision: self.precision,
+            lower: self.lower.shallow_clone(),
+        })
+    }
+
     fn kind(&self) -> &'static str {
         Self::KIND
     }

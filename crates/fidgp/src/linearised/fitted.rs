@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tch::{Kind, Tensor};
 
-use super::{Evidence, Misfit, OwnConditional, Precision, Structure, StructureKind, Tangent, curvature};
+use super::{Directions, Evidence, Misfit, OwnConditional, Precision, Structure, StructureKind, Tangent, curvature};
 use crate::layer::Curvature;
 use crate::linalg::check_finite;
 use crate::{Error, Result};
@@ -36,11 +36,19 @@ pub struct FitConfig {
     pub prior: PriorPrecision,
     /// s.
     pub noise: NoiseLevel,
+    /// Of features: the mean variance that an output has on the training inputs. What decides δ and s there, δ being
+    /// given in thousandths of the mean eigenvalue.
+    pub variance: f64,
 }
 
 impl Default for FitConfig {
     fn default() -> Self {
-        Self { structure: StructureKind::Auto, prior: PriorPrecision::Given(1.0), noise: NoiseLevel::Trained }
+        Self {
+            structure: StructureKind::Auto,
+            prior: PriorPrecision::Given(1.0),
+            noise: NoiseLevel::Trained,
+            variance: 1.0,
+        }
     }
 }
 
@@ -62,6 +70,8 @@ pub struct LinearisedPosterior {
     pub precision: Precision,
     /// The layers it is over.
     pub layers: Vec<String>,
+    /// What is linear.
+    pub directions: Directions,
     /// What the conditional adds.
     pub conditional: OwnConditional,
     /// How many directions the data decide.
@@ -80,10 +90,12 @@ pub fn fit(
     config: &FitConfig,
 ) -> Result<LinearisedPosterior> {
     let (mut gather, mut misfit, mut seen) = (None, Misfit::default(), false);
+    let mut fitted_to = 0;
     for (number, batch) in batches.enumerate() {
         tangent.each(&batch?, |start, linearised| {
             let outputs = linearised.outputs.to_kind(Kind::Double);
             check_finite("outputs on the training data", &outputs, super::dense::ADVICE)?;
+            fitted_to += outputs.size()[0];
             let Observed { curvature, misfit: own } = observe(number, start, &outputs)?;
             if let Some(own) = own {
                 misfit.energy += own.sum(Kind::Double).double_value(&[]);
@@ -92,26 +104,30 @@ pub fn fit(
             }
             let gather = match &mut gather {
                 Some(gather) => gather,
-                none => none.insert(config.structure.gather(tangent, examples * outputs.size()[1])?),
+                none => none.insert(config.structure.gather(tangent, examples * tangent.rows(outputs.size()[1]))?),
             };
-            gather.add(&linearised.jacobian.mixed(&curvature::root(&curvature)))
+            match tangent.directions {
+                Directions::Gradients => gather.add(&linearised.jacobian.mixed(&curvature::root(&curvature))),
+                Directions::Features => gather.add(&linearised.jacobian), // every example counts alike
+            }
         })?;
     }
     let nothing = || Error::setting("training examples", 0, "a linearised posterior is fitted to data: there are none");
     let structure = tch::no_grad(|| gather.ok_or_else(nothing)?.finish())?;
-    settled(tangent, structure, seen.then_some(misfit), config)
+    settled(tangent, structure, (seen.then_some(misfit), fitted_to), config)
 }
 
 /// Chooses δ and s, and sets them.
 fn settled(
     tangent: &Tangent,
     mut structure: Box<dyn Structure>,
-    misfit: Option<Misfit>,
+    (misfit, examples): (Option<Misfit>, i64),
     config: &FitConfig,
 ) -> Result<LinearisedPosterior> {
     let misfit = misfit.filter(|_| config.noise == NoiseLevel::Evidence);
     let evidence = Evidence { eigenvalues: structure.eigenvalues().shallow_clone(), energy: tangent.energy(), misfit };
     let precision = match config.prior {
+        _ if tangent.directions == Directions::Features => of_features(&evidence, examples, config),
         PriorPrecision::Evidence => evidence.best(),
         PriorPrecision::Given(prior) => evidence.best_curvature(prior),
     }
@@ -122,11 +138,37 @@ fn settled(
         structure,
         precision,
         layers: tangent.layers().iter().map(|layer| layer.name.clone()).collect(),
+        directions: tangent.directions,
         conditional: tangent.conditional,
     })
 }
 
+/// δ and s under which an output has the wanted mean variance on the training inputs.
+fn of_features(evidence: &Evidence, examples: i64, config: &FitConfig) -> Precision {
+    let thousandths = if let PriorPrecision::Given(number) = config.prior { number } else { 1.0 };
+    let ridge = Precision {
+        prior: 1e-3 * thousandths * evidence.eigenvalues.mean(Kind::Double).double_value(&[]),
+        curvature: 1.0,
+    };
+    // mean over inputs of Σ h/(δ + s h)/N
+    let curvature = evidence.decided(ridge) / (examples.max(1) as f64 * config.variance);
+    Precision { prior: ridge.prior * curvature, curvature }
+}
+
 impl LinearisedPosterior {
+    /// The same posterior, its tensors shared.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let (structure, layers) = (self.structure.share_tensors(), self.layers.clone());
+        let Self { precision, directions, conditional, decided, .. } = *self;
+        Self { structure, precision, layers, directions, conditional, decided }
+    }
+
+    /// Sets a network up as it was when this was fitted.
+    pub fn set_up(&self, tangent: &mut Tangent) {
+        (tangent.directions, tangent.conditional) = (self.directions, self.conditional);
+    }
+
     /// Everything a copy needs: the structure's tensors, and δ and s.
     pub fn tensors(&self) -> Vec<(String, Tensor)> {
         let Precision { prior, curvature } = self.precision;
@@ -151,6 +193,6 @@ impl LinearisedPosterior {
         let precision = Precision { prior, curvature }.check()?;
         let mut structure = StructureKind::restore(kind, tensors, layers.len())?;
         structure.set(precision)?;
-        Ok(Self { structure, precision, layers, conditional, decided })
+        Ok(Self { structure, precision, layers, directions: Directions::Gradients, conditional, decided })
     }
 }

@@ -7,7 +7,7 @@ use tch::{Kind, Tensor};
 use super::carried::Carried;
 use super::dense::ADVICE;
 use super::structure::{Gather, Structure, stored};
-use super::{Jacobian, Precision};
+use super::{Jacobian, Precision, Tangent};
 use crate::linalg::check_finite;
 use crate::{Error, Result};
 
@@ -40,10 +40,17 @@ pub struct KroneckerGather {
 }
 
 impl KroneckerGather {
-    pub fn new(layers: &[Carried]) -> Self {
-        let zeros = |side: &Tensor| Tensor::zeros([side.size()[0], side.size()[0]], (Kind::Double, side.device()));
-        let moments = layers.iter().map(|layer| (zeros(&layer.row), zeros(&layer.col))).collect();
-        Self { names: layers.iter().map(|layer| layer.name.clone()).collect(), moments }
+    pub fn new(tangent: &Tangent) -> Self {
+        let layers = tangent.layers();
+        let moments = |layer: &Carried| {
+            let [row, col] =
+                tangent.sides(layer).map(|side| Tensor::zeros([side; 2], (Kind::Double, layer.col.device())));
+            (row, col)
+        };
+        Self {
+            names: layers.iter().map(|layer| layer.name.clone()).collect(),
+            moments: layers.iter().map(moments).collect(),
+        }
     }
 }
 
@@ -126,6 +133,16 @@ impl Structure for KroneckerPosterior {
             all.map(|(name, tensor)| (format!("{place}.{name}"), tensor.shallow_clone()))
         };
         self.layers.iter().enumerate().flat_map(named).collect()
+    }
+
+    fn share_tensors(&self) -> Box<dyn Structure> {
+        let share = |sides: &Sides| Sides {
+            row: sides.row.shallow_clone(),
+            col: sides.col.shallow_clone(),
+            eigenvalues: sides.eigenvalues.shallow_clone(),
+        };
+        let layers = self.layers.iter().map(share).collect();
+        Box::new(Self { layers, eigenvalues: self.eigenvalues.shallow_clone(), precision: self.precision })
     }
 
     fn kind(&self) -> &'static str {

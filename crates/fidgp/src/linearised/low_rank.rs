@@ -121,6 +121,11 @@ impl Structure for LowRankPosterior {
         own.map(|(name, tensor)| (name.to_owned(), tensor.shallow_clone())).into()
     }
 
+    fn share_tensors(&self) -> Box<dyn Structure> {
+        let [basis, eigenvalues] = [&self.basis, &self.eigenvalues].map(Tensor::shallow_clone);
+        Box::new(Self { basis, eigenvalues, share: self.share, precision: self.precision })
+    }
+
     fn kind(&self) -> &'static str {
         Self::KIND
     }

@@ -5,9 +5,13 @@
 //! bias appended) and g_k the gradient of output k by the layer's output. With Λ_n the curvature of the likelihood,
 //! `Σ⁻¹ = δI + s Σ_n J_nᵀ Λ_n J_n` and `f(x) ~ N(f_m(x), J(x) Σ J(x)ᵀ)`.
 //!
+//! With [`Directions::Features`] it is not the weights that are linear but readouts of the layers' inducing features, one
+//! forward pass and no backward one: for deep networks on images, whose gradients are smaller at unusual inputs.
+//!
 //! [`Tangent`] makes Jacobians, a [`Structure`] holds Σ, [`fit`] makes one in a single pass over the training data, and
 //! [`LinearisedPosterior`] predicts.
 
+mod alignment;
 mod carried;
 mod curvature;
 mod dense;
@@ -15,16 +19,19 @@ mod evidence;
 mod fitted;
 mod jacobian;
 mod kronecker;
+mod law;
 mod low_rank;
 mod predict;
 mod structure;
 mod tangent;
 
+pub use alignment::unexplained;
 pub use carried::Carried;
 pub use curvature::root;
 pub use evidence::{Evidence, Misfit, Precision};
 pub use fitted::{FitConfig, LinearisedPosterior, NoiseLevel, Observed, PriorPrecision, fit};
 pub use jacobian::Jacobian;
+pub use law::{LOGIT_DRAWS, LinearisedLaw};
 pub use predict::{LogitRule, NormalForecast};
 pub use structure::{Gather, Structure, StructureKind};
-pub use tangent::{Linearised, OwnConditional, Tangent};
+pub use tangent::{Centre, Directions, Linearised, OwnConditional, Tangent};

@@ -4,7 +4,7 @@ use tch::{Kind, Tensor};
 
 use super::{LinearisedPosterior, Tangent};
 use crate::objective::Gaussian;
-use crate::predict::Classified;
+use crate::predict::{ClassDraws, Classified, Gather};
 use crate::{Error, Key, Result};
 
 /// A Gaussian for each input, its variance in two parts.
@@ -61,21 +61,36 @@ impl LinearisedPosterior {
     /// # Errors
     /// As [`Self::regress`], or when a covariance has no eigenvalues (NaN).
     pub fn classify(&self, tangent: &Tangent, batches: &[Tensor], rule: LogitRule) -> Result<Classified> {
-        let mut parts: [Vec<Tensor>; 3] = Default::default();
-        self.laws(tangent, batches, |outputs, covariance| {
-            let own = match rule {
-                LogitRule::Draws { count, key } => drawn(outputs, covariance, count, key)?,
-                LogitRule::Probit => probit(outputs, covariance),
-            };
-            parts.iter_mut().zip(own).for_each(|(part, own)| part.push(own));
-            Ok(())
-        })?;
-        let [probs, total, aleatoric] = parts.map(|part| Tensor::f_cat(&part, 0));
-        let (probs, total, aleatoric) = (probs?, total?, aleatoric?);
-        Ok(Classified { epistemic: (&total - &aleatoric).clamp_min(0.0), probs, total, aleatoric, mean_nll: None })
+        Ok(self.classify_with_error(tangent, batches, rule)?.0)
     }
 
-    /// The Gaussian law of the outputs, in f64: means `[n, K]`, covariances `[n, K, K]`.
+    /// The same, and the largest Monte-Carlo error of a probability.
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
+    pub fn classify_with_error(
+        &self,
+        tangent: &Tangent,
+        batches: &[Tensor],
+        rule: LogitRule,
+    ) -> Result<(Classified, f64)> {
+        let (mut parts, mut error) = (Vec::new(), 0.0_f64);
+        self.laws(tangent, batches, |outputs, covariance| {
+            parts.push(match rule {
+                LogitRule::Draws { count, key } => {
+                    let drawn = drawn(outputs, covariance, count, key)?;
+                    error = error.max(drawn.error());
+                    drawn.done()?
+                }
+                LogitRule::Probit => probit(outputs, &each_alike(covariance, outputs)),
+            });
+            Ok(())
+        })?;
+        Ok((Classified::joined(&parts)?, error))
+    }
+
+    /// The Gaussian law of the outputs, in f64: means `[n, K]`, covariances `[n, K, K]`; of features `[n, 1, 1]`, the variance
+    /// that all outputs have, independently of each other.
     ///
     /// # Errors
     /// When a batch does not fit the network, or the network is not the one of the fit.
@@ -100,36 +115,44 @@ impl LinearisedPosterior {
     }
 }
 
-/// Probabilities, entropy of their mean, mean entropy.
-fn drawn(outputs: &Tensor, covariance: &Tensor, count: i64, key: Key) -> Result<[Tensor; 3]> {
+/// The covariance of all outputs where one number is that of each of them. `[n, 1, 1]` → `[n, K, K]`
+fn each_alike(covariance: &Tensor, outputs: &Tensor) -> Tensor {
+    let count = outputs.size()[1];
+    if covariance.size()[1] == count {
+        return covariance.shallow_clone();
+    }
+    covariance * Tensor::eye(count, (Kind::Double, covariance.device()))
+}
+
+/// Draws of the logits, the same normals for every input.
+fn drawn(outputs: &Tensor, covariance: &Tensor, count: i64, key: Key) -> Result<ClassDraws> {
     if count < 1 {
         return Err(Error::setting("draws", count, "prediction needs at least one draw"));
     }
-    let (values, vectors) = covariance.f_linalg_eigh("L")?;
-    let root = (&vectors * values.clamp_min(0.0).sqrt().unsqueeze(1)).matmul(&vectors.mt()); // [n, K, K]
-    let (mut probs, mut aleatoric) = (outputs.zeros_like(), outputs.select(1, 0).zeros_like());
+    let classes = outputs.size()[1];
+    let shared = covariance.size()[1] != classes;
+    let root = if shared {
+        covariance.clamp_min(0.0).sqrt().squeeze_dim(2) // [n, 1]
+    } else {
+        let (values, vectors) = covariance.f_linalg_eigh("L")?;
+        (&vectors * values.clamp_min(0.0).sqrt().unsqueeze(1)).matmul(&vectors.mt()) // [n, K, K]
+    };
+    let mut draws = ClassDraws::new(1).with_error();
     for draw in 0..count {
-        let normal = key.at(draw as u64).normal(&[outputs.size()[1]], Kind::Double, outputs.device());
-        let log_p = (outputs + root.matmul(&normal)).log_softmax(-1, Kind::Double);
-        probs += log_p.exp() / count as f64;
-        aleatoric += entropy(&log_p) / count as f64;
+        let normal = key.at(draw as u64).normal(&[classes], Kind::Double, outputs.device());
+        draws.add(&(outputs + if shared { &root * normal } else { root.matmul(&normal) }))?;
     }
-    let total = entropy(&probs.clamp_min(f64::MIN_POSITIVE).log());
-    Ok([probs, total, aleatoric])
+    Ok(draws)
 }
 
-fn probit(outputs: &Tensor, covariance: &Tensor) -> [Tensor; 3] {
+fn probit(outputs: &Tensor, covariance: &Tensor) -> Classified {
     let variance = covariance.diagonal(0, -2, -1).clamp_min(0.0);
     let log_p = (outputs / (&variance * std::f64::consts::FRAC_PI_8 + 1.0).sqrt()).log_softmax(-1, Kind::Double);
     let p = outputs.softmax(-1, Kind::Double);
     let sum = |tensor: Tensor| tensor.sum_dim_intlist(-1, false, Kind::Double);
     let spread = sum(variance * &p) - sum(covariance.matmul(&p.unsqueeze(-1)).squeeze_dim(-1) * &p); // tr(ΛC)
-    let total = entropy(&log_p);
+    let total = -sum(log_p.exp() * &log_p);
     let aleatoric = (&total - spread * 0.5).clamp_min(0.0);
-    [log_p.exp(), total, aleatoric]
-}
-
-/// `−Σ p log p` from log p. `[n, K]` → `[n]`
-fn entropy(log_p: &Tensor) -> Tensor {
-    -(log_p.exp() * log_p).sum_dim_intlist(-1, false, Kind::Double)
+    let epistemic = (&total - &aleatoric).clamp_min(0.0);
+    Classified { probs: log_p.exp(), total, aleatoric, epistemic, mean_nll: None }
 }

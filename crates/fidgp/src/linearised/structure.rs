@@ -37,6 +37,9 @@ pub trait Structure: Debug + Send {
     /// What it is called.
     fn kind(&self) -> &'static str;
 
+    /// The same structure, its tensors shared.
+    fn share_tensors(&self) -> Box<dyn Structure>;
+
     /// The share of the trace of H that it holds.
     fn share(&self) -> f64 {
         1.0
@@ -95,7 +98,7 @@ impl StructureKind {
                 );
                 Err(Error::setting("structure", "dense", why))
             }
-            Self::Kronecker => Ok(Box::new(KroneckerGather::new(tangent.layers()))),
+            Self::Kronecker => Ok(Box::new(KroneckerGather::new(tangent))),
             Self::LowRank { rank } => {
                 let most = (MOST_NUMBERS / size.max(1)).min(MOST_ROWS);
                 if (1..=most).contains(&rank) {

@@ -1,6 +1,6 @@
 //! What must hold to rounding: log-determinants, inverses, starts, counts.
 
-use fidgp::flow::{CouplingConfig, DiagonalConfig, Flow, FlowConfig, IafConfig, LipschitzConfig, MadeConfig};
+use fidgp::flow::{CouplingConfig, DiagonalConfig, Flow, FlowConfig, IafConfig, InitFlow, LipschitzConfig, MadeConfig};
 use fidgp::{Error, Key};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};

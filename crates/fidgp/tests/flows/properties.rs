@@ -1,7 +1,7 @@
 //! What holds for all shapes and all pairs.
 
 use fidgp::Key;
-use fidgp::flow::{DiagonalConfig, Flow, FlowConfig, LipschitzConfig, NormBy};
+use fidgp::flow::{DiagonalConfig, Flow, FlowConfig, InitFlow, LipschitzConfig, NormBy};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tch::{Kind, Tensor};

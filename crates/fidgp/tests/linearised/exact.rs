@@ -184,7 +184,12 @@ fn a_learnt_noise_is_that_of_the_gaussian_process() {
     {
         let train = normal("train", &[rows, 3]);
         let y = tangent.outputs(&train).unwrap().view([-1]) + normal("e", &[rows]) * (2.0 * SIGMA);
-        let config = FitConfig { noise: NoiseLevel::Evidence, prior: PriorPrecision::Evidence, structure };
+        let config = FitConfig {
+            noise: NoiseLevel::Evidence,
+            prior: PriorPrecision::Evidence,
+            structure,
+            ..FitConfig::default()
+        };
         let posterior = fitted(&tangent, &train, Some(&y), &config);
         let Precision { prior, curvature } = posterior.precision;
         assert!((0.05..0.8).contains(&curvature), "{curvature}: the noise was twice that of the training");

@@ -13,7 +13,7 @@ fn centre(network: &dyn Network) -> Tangent<'_> {
 }
 
 /// By `(f(V + h) − f(V − h))/2h`, entry by entry.
-fn by_differences(network: &dyn Network, x: &Tensor) -> Tensor {
+pub fn by_differences(network: &dyn Network, x: &Tensor) -> Tensor {
     const STEP: f64 = 1e-5;
     let outputs = || centre(network).outputs(x).unwrap();
     let mut columns = Vec::new();

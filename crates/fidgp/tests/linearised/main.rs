@@ -2,6 +2,7 @@
 //! derivatives by automatic differentiation or finite differences and dense linear algebra.
 
 mod exact;
+mod features;
 mod kinds;
 mod networks;
 mod predictions;

@@ -64,6 +64,44 @@ fn the_gaussian_likelihoods_agree_where_they_can() {
     assert_eq!((mean.size(), variance.size()), (vec![5], vec![5]));
 }
 
+/// The gradient of the weighted loss against finite differences of a loss whose weights stay what they are.
+#[test]
+fn weights_by_the_noise_have_no_gradient_and_a_mean_of_one() {
+    let store = store(Kind::Double);
+    let weighted = |beta: f64| Gaussian::init(&store.root(), NoiseConfig::Predicted).unwrap().weighted(beta).unwrap();
+    let (outputs, y) = (normal(Key::new(138), &[6, 2]), normal(Key::new(139), &[6]));
+    for beta in [0.5, 1.0] {
+        let variance = weighted(beta).output(&outputs).variance;
+        let weights = variance.pow_tensor_scalar(beta);
+        let weights = &weights / weights.mean(Kind::Double);
+        let fixed = |outputs: &Tensor| {
+            let GaussianOutput { mean, variance } = weighted(0.0).output(outputs);
+            let each = ((&y - mean).square() / &variance + variance.log() + (2.0 * std::f64::consts::PI).ln()) * 0.5;
+            scalar(&(each * &weights).mean(Kind::Double))
+        };
+        let leaf = outputs.copy().set_requires_grad(true);
+        let loss = weighted(beta).nll(&leaf, &y);
+        assert!((scalar(&loss) - fixed(&outputs)).abs() < 1e-12);
+        loss.backward();
+        let (gradient, step) = (leaf.grad(), 1e-5);
+        for (row, column) in (0..6).flat_map(|row| [(row, 0), (row, 1)]) {
+            let moved = |by: f64| {
+                let moved = outputs.copy();
+                let _ = moved.get(row).get(column).g_add_scalar_(by);
+                fixed(&moved)
+            };
+            let expected = (moved(step) - moved(-step)) / (2.0 * step);
+            let found = gradient.double_value(&[row, column]);
+            assert!((found - expected).abs() < 1e-8, "β {beta}, row {row}, output {column}: {found} {expected}");
+        }
+    }
+    let plain = Gaussian::init(&store.root(), NoiseConfig::Predicted).unwrap();
+    assert_eq!(weighted(0.0).nll(&outputs, &y), plain.nll(&outputs, &y));
+    assert!(plain.weighted(1.5).unwrap_err().to_string().contains("0.5 is usual"));
+    let fixed = Gaussian::init(&store.root(), NoiseConfig::Fixed { sd: 0.1 }).unwrap();
+    assert!(fixed.weighted(0.5).unwrap_err().to_string().contains("predicted"));
+}
+
 #[test]
 fn rows_of_members_have_the_noise_of_their_member() {
     let store = store(Kind::Double);

@@ -1,5 +1,6 @@
 //! Parameters that learn at a rate of their own.
 
+use fidgp_zoo::methods::Group;
 use fidgp_zoo::plan::glob;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,13 @@ pub struct GroupConfig {
 
 fn one() -> f64 {
     1.0
+}
+
+impl From<Group> for GroupConfig {
+    fn from(own: Group) -> Self {
+        let parameters = own.parameters.iter().map(ToString::to_string).collect();
+        Self { parameters, rate: own.rate, weight_decay: Some(own.weight_decay) }
+    }
 }
 
 impl GroupConfig {

@@ -36,11 +36,18 @@ pub struct TrainConfig {
     /// ρ of a sharpness-aware step: the NLL's gradient is taken at `θ + ρ g/‖g‖`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharpness: Option<f64>,
+    /// Weight of the share of the layers' inputs that the inducing columns leave unexplained, added to the loss.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub alignment: f64,
     /// From this epoch on BatchNorm uses its running statistics in training as well. A weight draw moves the statistics
     /// of its batch, and normalising with them hides that from the likelihood; prediction, with running statistics,
     /// would then see more noise than training did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freeze_norm_epoch: Option<f64>,
+    /// With several processes: BatchNorm normalises with the statistics of the whole batch, not with those of each process's
+    /// part.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sync_norm: bool,
     /// Epochs between validations (and records); 0 for none.
     #[serde(default = "one")]
     pub validate_every: u64,
@@ -56,6 +63,16 @@ pub struct TrainConfig {
     /// On CUDA, capture the step as a graph and replay it.
     #[serde(default = "yes")]
     pub capture: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_none(weight: &f64) -> bool {
+    *weight == 0.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn yes() -> bool {

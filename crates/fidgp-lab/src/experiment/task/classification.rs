@@ -5,18 +5,23 @@ use std::path::Path;
 use fidgp::Key;
 use fidgp_data::Part;
 use fidgp_metrics::names;
+use tch::{Kind, Tensor};
 
+use super::super::Spreads;
 use super::image_sets::{self, Set, Sets, SplitRole};
 use super::{HeldOut, Measure, Measured, Task};
-use crate::config::{Method, RunConfig, Select};
+use crate::config::{RunConfig, Select};
 use crate::error::{LabError, Result};
-use crate::evaluate;
+use crate::evaluate::{self, Spread, permuted_pixels};
 use crate::model::{Model, Signature};
 use crate::predict::Trained;
 use crate::record::Figure;
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::{TrainedOn, write_classes};
 use crate::source::{ImageSet, Source};
+
+/// Images at most that are also looked at with their pixels permuted.
+const IMAGES_SCRAMBLED: usize = 128;
 
 /// Labelled images.
 pub struct Classification {
@@ -44,10 +49,9 @@ impl Classification {
             );
             return Err(LabError::config("data.validation_fraction", why));
         }
-        if let Some(class) = sets.train.class_of_one().filter(|_| config.method == Method::Ddu) {
-            let why = format!(
-                "= \"ddu\" fits a covariance to each class, and `{class}` has one training image; give it two, or none"
-            );
+        if let Some((why, class)) = config.method.about().needs_pairs.zip(sets.train.class_of_one()) {
+            let name = config.method.name();
+            let why = format!("= \"{name}\" {why}, and `{class}` has one training image; give it two, or none");
             return Err(LabError::config("method", why));
         }
         Ok(Self::of_sets(sets.train.filled_in(config), sets))
@@ -80,7 +84,13 @@ impl Classification {
 
     fn measured(&self, model: &Model, images: &dyn ImageSet, draws: u64) -> Result<Measured> {
         let key = Key::new(self.config.seed).fold("predict");
-        let found = evaluate::classify(model.draws(draws, key)?, images.chunks(self.config.predict.batch_size))?;
+        let chunks = images.chunks(self.config.predict.batch_size);
+        let found = if model.posterior.is_some() {
+            let mut law = model.law(draws, key, 0)?;
+            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
+        } else {
+            evaluate::classify(model.draws(draws, key)?, chunks)?
+        };
         Ok(Measured {
             metrics: found.metrics,
             notes: found.notes,
@@ -120,6 +130,20 @@ impl Task for Classification {
         let Some(set) = set else { return Ok(None) };
         let images = set.source(&self.config, model, SplitRole::Measuring, model.store.device())?;
         Ok(Some(Box::new(move |model, draws, _| self.measured(model, images.as_ref(), draws))))
+    }
+
+    fn spreads(&self, model: &Model, draws: u64) -> Result<Option<Spreads>> {
+        let (part, set) = match &self.validation {
+            Some(set) => (HeldOut::Validation, set),
+            None => (HeldOut::Test, &self.test),
+        };
+        let images = set.source(&self.config, model, SplitRole::Measuring, model.store.device())?;
+        let rows = Tensor::arange(images.len().min(IMAGES_SCRAMBLED) as i64, (Kind::Int64, model.store.device()));
+        let (pictures, _) = images.batch(&rows, None)?;
+        let key = Key::new(self.config.seed);
+        let spread = |x: &Tensor| Spread::of(model, x, (draws, key.fold("predict"), self.config.predict.batch_size));
+        let scrambled = spread(&permuted_pixels(&pictures, key.fold("scrambled")))?;
+        Ok(Some(Spreads { part, own: spread(&pictures)?, scrambled: Some(scrambled) }))
     }
 
     fn chosen_by(&self) -> &'static str {

@@ -16,6 +16,14 @@ const OUTSIDE: (f64, f64) = (0.3, 1.9);
 /// The axis of the figure.
 const AXIS: (f64, f64) = (0.0, 2.2);
 
+/// Points of the figure's axis.
+const POINTS: usize = 441;
+
+/// Evenly spaced points of the axis.
+pub fn axis(points: usize) -> Vec<f64> {
+    synthetic::grid(AXIS.0, AXIS.1, points)
+}
+
 /// The points of a config, always one for validation, and whether that is used.
 pub fn draw(config: &RunConfig) -> Result<(synthetic::Synthetic, bool)> {
     let DataConfig::Synthetic1d { train, validation, test } = config.data else {
@@ -26,7 +34,7 @@ pub fn draw(config: &RunConfig) -> Result<(synthetic::Synthetic, bool)> {
 
 /// The prediction along the axis, and what it shows as numbers.
 pub fn figure(data: &synthetic::Synthetic, meter: &Meter, model: &Model) -> Result<(Regression1d, Metrics)> {
-    let grid = Table::new("grid", synthetic::grid(AXIS.0, AXIS.1, 441), 1, vec![0.0; 441])?;
+    let grid = Table::new("grid", axis(POINTS), 1, vec![0.0; POINTS])?;
     let (mean, epistemic_sd, noise_sd) = meter.forecast(model, &grid, meter.config.predict.draws)?.split()?;
     let x = grid.features().to_vec();
     let points = |table: &Table| Points { x: table.features().to_vec(), y: table.targets().to_vec() };
@@ -35,16 +43,22 @@ pub fn figure(data: &synthetic::Synthetic, meter: &Meter, model: &Model) -> Resu
         train: points(&data.train),
         validation: points(&data.validation),
         test: points(&data.test),
-        gaps: vec![[synthetic::GAP.0, synthetic::GAP.1]],
+        gaps: gaps(),
         kl_weight: meter.config.train.kl.weight,
     };
     let shape = shape_metrics(&figure.grid)?;
     Ok((figure, shape))
 }
 
+/// Where no point falls: outside the data on either side, and in the gap.
+fn gaps() -> Vec<[f64; 2]> {
+    let (left, gap, right) = ([AXIS.0, synthetic::LEFT.0], synthetic::GAP, [synthetic::RIGHT.1, AXIS.1]);
+    vec![left, [gap.0, gap.1], right]
+}
+
 /// What the figure shows, as numbers: error against the noiseless truth, and by region the epistemic deviation and the share of
 /// points whose truth lies within two of it.
-fn shape_metrics(grid: &Grid) -> Result<Metrics> {
+pub fn shape_metrics(grid: &Grid) -> Result<Metrics> {
     let pick = |values: &[f64], keep: &dyn Fn(f64) -> bool| -> Vec<f64> {
         grid.x.iter().zip(values).filter(|(x, _)| keep(**x)).map(|(_, value)| *value).collect()
     };

@@ -10,7 +10,7 @@
 //! line in [`open`].
 
 mod classification;
-pub(super) mod curve;
+pub(crate) mod curve;
 mod image_sets;
 mod paper;
 mod regression;
@@ -24,6 +24,7 @@ pub use segmentation::Segmentation;
 
 use std::path::Path;
 
+use super::Spreads;
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::model::{Model, Signature};
@@ -64,6 +65,15 @@ pub trait Task {
     /// # Errors
     /// When they do not fit the model.
     fn measure<'a>(&'a self, part: HeldOut, model: &Model) -> Result<Option<Measure<'a>>>;
+
+    /// Uncertainty on examples that were held out, and on the same scrambled; none where a task cannot tell.
+    ///
+    /// # Errors
+    /// When they do not fit the model.
+    fn spreads(&self, model: &Model, draws: u64) -> Result<Option<Spreads>> {
+        let _ = (model, draws);
+        Ok(None)
+    }
 
     /// The metric that epochs are chosen by: the lower, the better.
     fn chosen_by(&self) -> &'static str;

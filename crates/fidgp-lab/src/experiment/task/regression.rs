@@ -3,13 +3,16 @@
 use std::path::Path;
 use std::time::Instant;
 
+use fidgp::Key;
 use fidgp_data::{Standardiser, Table, synthetic::Synthetic};
 use fidgp_metrics::names;
+use tch::Tensor;
 
+use super::super::Spreads;
 use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, curve};
 use crate::config::{DataConfig, RunConfig, TableConfig};
 use crate::error::{LabError, Result};
-use crate::evaluate::{self, Meter};
+use crate::evaluate::{self, Meter, Spread, shuffled_columns};
 use crate::files::VIEW_FILE;
 use crate::json;
 use crate::model::{Model, Signature};
@@ -17,6 +20,9 @@ use crate::predict::Trained;
 use crate::record::Figure;
 use crate::run_folder::TrainedOn;
 use crate::source::{Source, TableSource, TableView};
+
+/// Rows at most that are also looked at with their columns shuffled.
+const ROWS_SCRAMBLED: i64 = 1000;
 
 /// Rows of a table, a split of one, or points of a curve.
 pub struct Regression {
@@ -139,6 +145,22 @@ impl Task for Regression {
             Box::new(move |model, draws, want| self.measured(model, table, draws, want))
         };
         Ok(table.map(measure))
+    }
+
+    fn spreads(&self, model: &Model, draws: u64) -> Result<Option<Spreads>> {
+        let (part, table) = match &self.validation {
+            Some(table) => (HeldOut::Validation, table),
+            None => (HeldOut::Test, &self.test),
+        };
+        let standard = self.scale.as_ref().map(|scale| scale.transform(table)).transpose()?;
+        let rows = TableSource::new(standard.as_ref().unwrap_or(table), model.store.device())?.inputs;
+        let rows = rows.narrow(0, 0, rows.size()[0].min(ROWS_SCRAMBLED));
+        let key = Key::new(self.config.seed);
+        let spread =
+            |rows: &Tensor| Spread::of(model, rows, (draws, key.fold("predict"), self.config.predict.batch_size));
+        let several = rows.size()[1] > 1; // a single column has nothing to be shuffled against
+        let scrambled = several.then(|| spread(&shuffled_columns(&rows, key.fold("scrambled")))).transpose()?;
+        Ok(Some(Spreads { part, own: spread(&rows)?, scrambled }))
     }
 
     fn chosen_by(&self) -> &'static str {

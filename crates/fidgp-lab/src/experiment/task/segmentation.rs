@@ -4,21 +4,24 @@ use std::path::Path;
 use std::time::Instant;
 
 use fidgp::Key;
-use fidgp::predict::Segmented;
+use fidgp::predict::{Segmented, segment};
 use fidgp_data::PairSet;
 use fidgp_metrics::names;
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
+use super::super::Spreads;
 use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, paper};
 use crate::config::{PairSets, RunConfig, SegmentationConfig, Select};
 use crate::error::{LabError, Result};
-use crate::evaluate::segment_set;
+use crate::evaluate::{Spread, permuted_pixels, pixels, segment_set};
 use crate::maps::panels;
 use crate::model::{Model, Signature};
 use crate::record::{Figure, MAPS_FOLDER, Published, write_atomically};
 use crate::run_folder::{TrainedOn, write_classes};
 use crate::source::{Joint, PairSource, Source};
 
+/// Pictures at most that are also looked at with their pixels permuted.
+const PICTURES_SCRAMBLED: usize = 4;
 /// Test pictures that are drawn as maps.
 const MAPS: usize = 6;
 
@@ -134,6 +137,26 @@ impl Task for Segmentation {
         let Some(set) = set else { return Ok(None) };
         let pictures = self.source(set, model)?;
         Ok(Some(Box::new(move |model, draws, want| self.measured(model, &pictures, draws, want))))
+    }
+
+    fn spreads(&self, model: &Model, draws: u64) -> Result<Option<Spreads>> {
+        let (part, set) = match &self.sets.validation {
+            Some(set) => (HeldOut::Validation, set),
+            None => (HeldOut::Test, &self.sets.test),
+        };
+        let (key, source) = (Key::new(self.config.seed), self.source(set, model)?);
+        let (mut own, mut scrambled) = (Spread::default(), Spread::default());
+        for (number, batch) in source.whole(1).take(PICTURES_SCRAMBLED).enumerate() {
+            let (pictures, _) = batch?;
+            let permuted = permuted_pixels(&pictures, key.fold("scrambled").at(number as u64));
+            for (spread, x) in [(&mut own, &pictures), (&mut scrambled, &permuted)] {
+                let draws = model.draws(draws, key.fold("predict"))?;
+                let found = segment(&draws, x, pixels(model)?.classes, self.config.predict.window)?;
+                spread.epistemic.push(found.epistemic.mean(Kind::Double).double_value(&[]));
+                spread.total.push(found.total.mean(Kind::Double).double_value(&[]));
+            }
+        }
+        Ok((!own.total.is_empty()).then_some(Spreads { part, own, scrambled: Some(scrambled) }))
     }
 
     fn chosen_by(&self) -> &'static str {

@@ -5,13 +5,13 @@ mod beside;
 use std::path::{Path, PathBuf};
 
 use fidgp_metrics::OodScores;
+use maud::{Markup, Render, html};
 
 use crate::record::ood::Columns;
-use crate::record::{Group, OodDocument, OodScoreRecord, write_atomically};
+use crate::record::{Chosen, Group, OodDocument, OodScoreRecord, write_atomically};
 
-use crate::charts::svg::escape;
 use crate::charts::{Axis, Chart, Drawing, Layer, Shape};
-use crate::pages::html::{self, section, tag, tags};
+use crate::pages::html::{self, section};
 use crate::pages::write::ReportError;
 use crate::words::slug;
 
@@ -41,19 +41,21 @@ pub fn write(
 }
 
 /// What a reader must see first when controls were skipped.
-fn warning(document: &OodDocument) -> String {
+fn warning(document: &OodDocument) -> Markup {
     let failed: Vec<String> =
         document.controls.iter().filter(|control| !control.passed).map(ToString::to_string).collect();
-    match (document.controls_skipped, failed.is_empty()) {
-        (false, _) => String::new(),
-        (true, true) => tag("p", "warn", "Run with --unsafe-skip-controls; all controls held all the same."),
-        (true, false) => {
-            let text = format!(
-                "WARNING: controls failed and were skipped (--unsafe-skip-controls). The numbers below do not measure what they \
-                 say. {}",
-                failed.join("; ")
-            );
-            tag("p", "warn", &format!("<strong>{}</strong>", escape(&text)))
+    html! {
+        @if document.controls_skipped {
+            p.warn {
+                @if failed.is_empty() {
+                    "Run with --unsafe-skip-controls; all controls held all the same."
+                } @else {
+                    strong {
+                        "WARNING: controls failed and were skipped (--unsafe-skip-controls). The numbers below do not measure \
+                         what they say. " (failed.join("; "))
+                    }
+                }
+            }
         }
     }
 }
@@ -71,44 +73,44 @@ fn page(document: &OodDocument, figures: &[Drawing]) -> String {
         ("Seed", document.seed.to_string()),
         ("Commit", document.commit.clone()),
     ];
-    let facts = facts.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)));
-    let mut body = format!(
-        "<header>\n<h1>{}</h1>\n{}<dl class=\"facts\">\n{}</dl>\n</header>\n",
-        escape(&title),
-        warning(document),
-        facts.collect::<String>()
-    );
-    let controls = document.controls.iter().map(|control| tags("li", &escape(&control.to_string())));
-    let lead = "Run before any other number. A protocol that fails one of them can produce any AUROC at all.";
-    body += &section("controls", "Controls", lead, &tags("ul", &controls.collect::<String>()));
-    body += &section("sets", "The sets", SETS_LEAD, &sets(document));
-    let lead = "AUROC in per cent, high scores meaning OoD, ties counted half; in brackets the 95 % bootstrap interval. The best \
+    let controls = html! { ul { @for control in &document.controls { li { (control.to_string()) } } } };
+    let controls_lead = "Run before any other number. A protocol that fails one of them can produce any AUROC at all.";
+    let auroc_lead = "AUROC in per cent, high scores meaning OoD, ties counted half; in brackets the 95 % bootstrap interval. The best \
                 of a column is bold. One model on one sample of images: differences within the intervals mean nothing.";
-    let left_out = document.left_out.iter().map(|what| tags("li", &escape(&format!("left out: {what}"))));
-    body += &section("auroc", "AUROC", lead, &(auroc(document) + &tags("ul", &left_out.collect::<String>())));
-    if let Some(chosen) = &document.chosen {
-        let text = format!(
-            "chosen among {} recipes on {} with {} ID images, none of which is in the table: {}. Mean AUROC there {:.2} \
-             (the largest of many, so too good).",
-            chosen.candidates,
-            chosen.on.join(", "),
-            chosen.id_images,
-            chosen.says,
-            100.0 * chosen.auroc
-        );
-        body += &section("chosen", "What was chosen, and on what", "", &tags("p", &escape(&text)));
-    }
-    body += &beside::protocol(document);
-    body += &beside::lemma(document);
-    body += &section("figures", "Scores and ROC curves", "", &html::figures(figures));
-    let lead = "OpenOOD's columns. FPR@95 in both conventions: ID images flagged when 95 % of the OoD images are caught (OpenOOD), \
+    let auroc = html! { (auroc(document)) ul { @for what in &document.left_out { li { "left out: " (what) } } } };
+    let all_lead = "OpenOOD's columns. FPR@95 in both conventions: ID images flagged when 95 % of the OoD images are caught (OpenOOD), \
                 and OoD images that pass when 95 % of the ID images are kept (most papers).";
-    body += &section("all", "All metrics", lead, &all(document));
-    if let Some(command) = &document.command {
-        body += &section("reproduce", "How to reproduce", "", &tags("pre", &escape(command)));
-    }
-    body += "<footer>Written by fidgp. Every number on this page stands in ood.json beside it.</footer>\n";
+    let body = html! {
+        header { h1 { (title) } (warning(document)) (html::facts(&facts)) }
+        (section("controls", "Controls", controls_lead, &controls))
+        (section("sets", "The sets", SETS_LEAD, &sets(document)))
+        (section("auroc", "AUROC", auroc_lead, &auroc))
+        @if let Some(chosen) = &document.chosen {
+            (section("chosen", "What was chosen, and on what", "", &html! { p { (choice(chosen)) } }))
+        }
+        (beside::protocol(document))
+        (beside::lemma(document))
+        (section("figures", "Scores and ROC curves", "", &html::figures(figures)))
+        (section("all", "All metrics", all_lead, &all(document)))
+        @if let Some(command) = &document.command {
+            (section("reproduce", "How to reproduce", "", &html! { pre { (command) } }))
+        }
+        footer { "Written by fidgp. Every number on this page stands in ood.json beside it." }
+    };
     html::page(&title, &body)
+}
+
+/// How the chosen recipe was chosen.
+fn choice(chosen: &Chosen) -> String {
+    format!(
+        "chosen among {} recipes on {} with {} ID images, none of which is in the table: {}. Mean AUROC there {:.2} (the largest \
+         of many, so too good).",
+        chosen.candidates,
+        chosen.on.join(", "),
+        chosen.id_images,
+        chosen.says,
+        100.0 * chosen.auroc
+    )
 }
 
 /// Our scores against one forward pass.
@@ -122,20 +124,20 @@ fn cost(document: &OodDocument) -> String {
 const SETS_LEAD: &str = "All are brought to the model's size by one resize and normalised with the model's own statistics. A set \
                          that one number of its raw pixels tells apart, or that comes in another format, says little about a network.";
 
-pub(super) fn row(cells: &[(String, &str)]) -> String {
-    let cells = cells.iter().enumerate().map(|(i, (text, class))| {
-        if i == 0 { format!("<th scope=\"row\">{text}</th>") } else { tag("td", class, text) }
-    });
-    tags("tr", &cells.collect::<String>()) + "\n"
+/// A name and cells with their classes.
+pub(super) fn row(name: impl Render, cells: impl IntoIterator<Item = (String, &'static str)>) -> Vec<Markup> {
+    let cells = cells.into_iter().map(|(text, class)| html::cell(class, text));
+    std::iter::once(html::row_head(name)).chain(cells).collect()
 }
 
-pub(super) fn table(heads: &[String], rows: &str) -> String {
-    let heads = heads.iter().map(|head| tags("th", &escape(head))).collect::<String>();
-    let table = tags("table", &format!("{}\n<tbody>{rows}</tbody>", tags("thead", &tags("tr", &heads))));
-    format!("<div class=\"scroll\">{table}</div>")
+pub(super) fn table<S: Render>(
+    heads: impl IntoIterator<Item = S>,
+    rows: impl IntoIterator<Item = Vec<Markup>>,
+) -> Markup {
+    html::table(heads.into_iter().map(|head| html::head("", head)), rows)
 }
 
-fn sets(document: &OodDocument) -> String {
+fn sets(document: &OodDocument) -> Markup {
     let heads = [
         "set",
         "group",
@@ -147,20 +149,20 @@ fn sets(document: &OodDocument) -> String {
         "trivially separable",
     ];
     let rows = document.sets.iter().map(|set| {
-        let trivial = if set.trivial.is_empty() { "no".to_owned() } else { escape(&set.trivial.join("; ")) };
+        let trivial = if set.trivial.is_empty() { "no".to_owned() } else { set.trivial.join("; ") };
         let class = if set.trivial.is_empty() { "" } else { "warn" };
-        row(&[
-            (escape(&set.name), ""),
+        let cells = [
             (set.group.name().to_owned(), ""),
             (set.images.to_string(), "number"),
-            (escape(&set.native), ""),
+            (set.native.clone(), ""),
             (set.duplicates.to_string(), if set.duplicates > 0 { "number warn" } else { "number" }),
             (percent(set.pixel_mean_auroc), "number"),
             (percent(set.pixel_sd_auroc), "number"),
             (trivial, class),
-        ])
+        ];
+        row(&set.name, cells)
     });
-    table(&heads.map(str::to_owned), &rows.collect::<String>())
+    table(heads, rows)
 }
 
 pub(super) fn percent(value: f64) -> String {
@@ -171,7 +173,7 @@ pub(super) fn percent(value: f64) -> String {
 }
 
 /// The sets, then the means of the groups.
-fn auroc(document: &OodDocument) -> String {
+fn auroc(document: &OodDocument) -> Markup {
     let names: Vec<&str> = document.sets.iter().map(|set| set.name.as_str()).collect();
     let value = |score: &OodScoreRecord, column: &str| match column {
         "nearood" => score.nearood,
@@ -182,7 +184,7 @@ fn auroc(document: &OodDocument) -> String {
     let columns: Vec<&str> = names.into_iter().chain(groups).collect();
     let best = |column: &str| document.scores.iter().filter_map(|score| value(score, column)).fold(0.0, f64::max);
     let rows = document.scores.iter().map(|score| {
-        let name = format!("{}<small>{}</small>", escape(&score.name), escape(&score.about));
+        let name = html! { (score.name) small { (score.about) } };
         let cells = columns.iter().map(|column| {
             let Some(own) = value(score, column) else { return ("–".to_owned(), "number none") };
             let interval =
@@ -190,16 +192,15 @@ fn auroc(document: &OodDocument) -> String {
             let class = if own.total_cmp(&best(column)).is_eq() { "number best" } else { "number" };
             (percent(own) + &interval.unwrap_or_default(), class)
         });
-        row(&std::iter::once((name, "")).chain(cells).collect::<Vec<_>>())
+        row(name, cells)
     });
-    let heads: Vec<String> = std::iter::once("score").chain(columns.iter().copied()).map(str::to_owned).collect();
-    table(&heads, &rows.collect::<String>())
+    table(std::iter::once("score").chain(columns.iter().copied()), rows)
 }
 
-fn all(document: &OodDocument) -> String {
+fn all(document: &OodDocument) -> Markup {
     let heads = ["score, set", "FPR@95 (OoD caught)", "FPR@95 (ID kept)", "AUROC", "AUPR_IN", "AUPR_OUT", "ACC"];
     let accuracy = document.accuracy.map_or("–".to_owned(), percent);
-    let mut rows = String::new();
+    let mut rows = Vec::new();
     for score in &document.scores {
         let sets =
             document.sets.iter().filter_map(|set| Some((set.name.as_str(), score.sets.get(&set.name)?.columns())));
@@ -207,11 +208,11 @@ fn all(document: &OodDocument) -> String {
         let groups = groups.filter_map(|group| Some((group.name(), score.group(&document.sets, group)?)));
         for (name, columns) in sets.chain(groups) {
             let numbers = columns.map(|v| (percent(v), "number"));
-            let name = (escape(&format!("{}, {name}", score.name)), "");
-            rows += &row(&[&[name], numbers.as_slice(), &[(accuracy.clone(), "number")]].concat());
+            let numbers = numbers.into_iter().chain([(accuracy.clone(), "number")]);
+            rows.push(row(format!("{}, {name}", score.name), numbers));
         }
     }
-    html::folded("All scores on all sets", &table(&heads.map(str::to_owned), &rows))
+    html::folded("All scores on all sets", &table(heads, rows))
 }
 
 fn figures(id_name: &str, id: &Columns, ood: &[(String, Columns)]) -> Vec<Drawing> {

@@ -13,15 +13,17 @@ mod segmentation;
 mod side_by_side;
 mod tables;
 mod training;
+mod uncertainty;
 mod verdict;
 
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
+
 use crate::record::{self, MetricNotes, Results};
 
 use crate::charts::Drawing;
-use crate::charts::svg::escape;
-use crate::pages::html::{self, folded, section, tag, tags};
+use crate::pages::html::{self, folded, section};
 use crate::pages::write::{Run, Section};
 use crate::words::slug;
 use naming::{by_data, headings};
@@ -29,11 +31,10 @@ use naming::{by_data, headings};
 /// The document and its figures.
 pub fn build(runs: &[Run], sections: &[Section]) -> (String, Vec<Drawing>) {
     let headings = headings(runs);
-    let mut parts = Parts { body: header(runs), figures: Vec::new() };
+    let mut parts = Parts { body: vec![header(runs)], figures: Vec::new() };
     for own in sections {
-        let body =
-            if own.figures.is_empty() { own.body.clone() } else { own.body.clone() + &html::figures(&own.figures) };
-        parts.body += &section(&own.id, &own.heading, &own.lead, &body);
+        let body = html! { (own.body) @if !own.figures.is_empty() { (html::figures(&own.figures)) } };
+        parts.body.push(section(&own.id, &own.heading, &own.lead, &body));
         parts.figures.extend(own.figures.iter().cloned());
     }
     if let [only] = runs {
@@ -48,20 +49,22 @@ pub fn build(runs: &[Run], sections: &[Section]) -> (String, Vec<Drawing>) {
     }
     parts.training(runs, &headings);
     parts.reproduce(runs, &headings);
-    parts.body +=
-        "<footer>Written by fidgp. Every number on this page stands in the results.json of its run.</footer>\n";
-    (html::page(&title(runs), &parts.body), parts.figures)
+    let body = html! {
+        @for part in &parts.body { (part) }
+        footer { "Written by fidgp. Every number on this page stands in the results.json of its run." }
+    };
+    (html::page(&title(runs), &body), parts.figures)
 }
 
 struct Parts {
-    body: String,
+    body: Vec<Markup>,
     figures: Vec<Drawing>,
 }
 
 impl Parts {
     fn add_figures(&mut self, id: &str, heading: &str, lead: &str, figures: Vec<Drawing>) {
         if !figures.is_empty() {
-            self.body += &section(id, heading, lead, &html::figures(&figures));
+            self.body.push(section(id, heading, lead, &html::figures(&figures)));
             self.figures.extend(figures);
         }
     }
@@ -73,21 +76,17 @@ impl Parts {
         let names: Vec<String> = members.iter().map(name).collect();
         let columns = columns::of_runs(&own, &names);
         let notes: MetricNotes = own.iter().flat_map(|run| run.results.metric_notes.clone()).collect();
-        let mut body = tables::metrics(&columns, &notes);
         let seeds = columns::over_seeds(&own);
-        if !seeds.is_empty() {
-            body += "<h3>Over seeds</h3>\n";
-            body += &tables::metrics(&seeds, &notes);
-        }
+        let figures = side_by_side::figures(&slug(data), if seeds.is_empty() { &columns } else { &seeds });
+        let body = html! {
+            (tables::metrics(&columns, &notes))
+            @if !seeds.is_empty() { h3 { "Over seeds" } (tables::metrics(&seeds, &notes)) }
+            @if !figures.is_empty() { h3 { "Side by side" } p.lead { (side_by_side::LEAD) } (html::figures(&figures)) }
+            (uncertainty::body(&own, &names))
+        };
         let lead =
             "Measured on the test set. Arrows show which way is better; where several runs compete, the best is bold.";
-        let figures = side_by_side::figures(&slug(data), if seeds.is_empty() { &columns } else { &seeds });
-        if !figures.is_empty() {
-            body += "<h3>Side by side</h3>\n";
-            body += &tag("p", "lead", side_by_side::LEAD);
-            body += &html::figures(&figures);
-        }
-        self.body += &section(&format!("metrics-{}", slug(data)), &format!("Results on {data}"), lead, &body);
+        self.body.push(section(&format!("metrics-{}", slug(data)), &format!("Results on {data}"), lead, &body));
         self.figures.extend(figures);
     }
 
@@ -96,7 +95,7 @@ impl Parts {
             headings.iter().map(String::as_str).zip(runs.iter().map(|run| &run.results)).collect();
         let lead = "Parameters are trainable numbers; a multiply-accumulate (MAC) is one product added to a sum. Times are \
                     wall-clock, on the hardware named above.";
-        self.body += &section("cost", "Cost", lead, &tables::cost(&rows));
+        self.body.push(section("cost", "Cost", lead, &tables::cost(&rows)));
     }
 
     fn drawn(&mut self, runs: &[&Run], headings: &[String]) {
@@ -120,8 +119,8 @@ impl Parts {
                 if let record::Figure::Segmentation(data) = figure {
                     let lead = "The figures above count pixels; void pixels are left out everywhere.";
                     let title = if runs.len() == 1 { "Segmentation" } else { heading };
-                    self.body +=
-                        &section(&format!("segmentation-{id}"), title, lead, &segmentation::body(data, &run.maps));
+                    let body = segmentation::body(data, &run.maps);
+                    self.body.push(section(&format!("segmentation-{id}"), title, lead, &body));
                 }
             }
         }
@@ -136,16 +135,16 @@ impl Parts {
     }
 
     fn reproduce(&mut self, runs: &[Run], headings: &[String]) {
-        let mut body = String::new();
-        for (run, heading) in runs.iter().zip(headings) {
-            let results = &run.results;
-            body += &tags("h3", &escape(heading));
-            body += &command(results);
-            let config = serde_json::to_string_pretty(&results.config).unwrap_or_default();
-            body += &folded("The resolved configuration, defaults included", &tags("pre", &escape(&config)));
-        }
+        let config = |run: &Run| serde_json::to_string_pretty(&run.results.config).unwrap_or_default();
+        let body = html! {
+            @for (run, heading) in runs.iter().zip(headings) {
+                h3 { (heading) }
+                pre { (command(&run.results)) }
+                (folded("The resolved configuration, defaults included", &html! { pre { (config(run)) } }))
+            }
+        };
         let lead = "Same commit, same command, same seed: on the CPU the same numbers.";
-        self.body += &section("reproduce", "How to reproduce", lead, &body);
+        self.body.push(section("reproduce", "How to reproduce", lead, &body));
     }
 }
 
@@ -156,7 +155,7 @@ fn command(results: &Results) -> String {
         None if results.commit == "unknown" => "# the commit was not recorded".to_owned(),
         None => format!("git checkout {}", results.commit),
     };
-    tags("pre", &escape(&format!("{checkout}\n{command}"))) + "\n"
+    format!("{checkout}\n{command}")
 }
 
 fn title(runs: &[Run]) -> String {
@@ -166,7 +165,7 @@ fn title(runs: &[Run]) -> String {
     }
 }
 
-fn header(runs: &[Run]) -> String {
+fn header(runs: &[Run]) -> Markup {
     let distinct = |of: &dyn Fn(&Results) -> String| {
         let values: BTreeSet<String> = runs.iter().map(|run| of(&run.results)).collect();
         values.into_iter().collect::<Vec<_>>().join(", ")
@@ -179,13 +178,13 @@ fn header(runs: &[Run]) -> String {
         ("Hardware", distinct(&hardware)),
         ("Engine", distinct(&|results| results.hardware.engine.clone())),
     ];
-    let facts = facts.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)));
-    let sub = tag("p", "sub", "What the network predicts, how sure it is, and whether it is right to be.");
-    format!(
-        "<header>\n<h1>{}</h1>\n{sub}\n<dl class=\"facts\">\n{}</dl>\n</header>\n",
-        escape(&title(runs)),
-        facts.collect::<String>()
-    )
+    html! {
+        header {
+            h1 { (title(runs)) }
+            p.sub { "What the network predicts, how sure it is, and whether it is right to be." }
+            (html::facts(&facts))
+        }
+    }
 }
 
 fn hardware(results: &Results) -> String {

@@ -7,7 +7,7 @@ use crate::words::format::short;
 
 /// What to look at in the figure, and what is to be seen.
 pub fn caption(data: &Regression1d, gap_ratio: Option<f64>, is_cut: bool) -> String {
-    let look = "Look at the shaded gap: a network that knows what it has not seen widens its blue band there, and keeps it \
+    let look = "Look at what is shaded: a network that knows what it has not seen widens its blue band there, and keeps it \
                 narrow among the training points. Hatching is the width that noise adds.";
     let cut = is_cut.then(|| "The band goes on beyond the edge of the figure.".to_owned());
     let inside = inside_band(data).map(|(inside, all)| {

@@ -1,0 +1,53 @@
+//! What can be typed after `fidgp compress`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+use fidgp_lab::config::Override;
+use fidgp_lab::experiment::compress::Budget;
+
+use super::{Place, at_least_1};
+
+/// Make a trained network smaller: an inducing size for each layer, within a budget.
+///
+/// A few batches of training images say what the loss feels of every layer's inputs and outputs. A truncated singular value
+/// decomposition in these units gives the best weight of every rank and what it costs; the parameters go where they save most.
+/// Layers that an inducing weight would not make smaller stay plain. BatchNorm's statistics are estimated anew; nothing is
+/// trained. Accuracy, NLL and ECE on the test images are given beside one size for all layers, at equal numbers of parameters.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp compress configs/cifar10-resnet20-fidgp.toml --weights resnet20.safetensors --budget parameters=0.5 --data ~/data\n  \
+    fidgp compress resnet18.onnx --budget size=6MB --set data.name=cifar10 --set normalisation=imagenet --data ~/data --out runs/small\n  \
+    fidgp train --resume runs/small"
+)]
+pub struct Compress {
+    /// The config file, or an ONNX file; then --set says which data, and what differs from usual settings
+    pub model: PathBuf,
+    /// parameters=SHARE of the plain network's, size=6MB in f32, or accuracy-loss=POINTS on validation images
+    #[arg(long)]
+    pub budget: Budget,
+    /// Weights of the plain network: .safetensors, .pt or .pth [default: start.weights of the config]
+    #[arg(long)]
+    pub weights: Option<PathBuf>,
+    /// Shares of the plain parameters at which sizes by layer and one size are compared; empty for none
+    #[arg(long, value_delimiter = ',', value_name = "SHARE,…", default_values = ["0.3", "0.4", "0.5", "0.7"])]
+    pub curve: Vec<f64>,
+    /// Training images that say what the loss feels
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "512")]
+    pub images: NonZero<usize>,
+    /// Change a config value: dotted.key=value (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
+    /// Save the compressed network as a run that `fidgp train --resume` trains, with compress.json and compress.svg
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Write even if the folder holds a run
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    #[command(flatten)]
+    pub place: Place,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}

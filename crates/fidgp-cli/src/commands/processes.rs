@@ -1,0 +1,63 @@
+//! The other processes of a training, as a launcher tells of them.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fidgp_lab::LabError;
+use fidgp_torch::{Group, Launched};
+use tch::Device;
+
+/// Set by `fidgp launch`: standard input is a pipe that ends with the launcher.
+pub const LAUNCHED: &str = "FIDGP_LAUNCHED";
+
+/// Seconds to wait for another process.
+const TIMEOUT: &str = "FIDGP_GROUP_TIMEOUT";
+const USUAL_TIMEOUT: u64 = 300;
+
+/// What the launcher says; nothing where this process is alone.
+pub fn launched() -> Result<Option<Launched>, LabError> {
+    Launched::from_environment().map_err(|why| LabError::config("the environment", format!("cannot be: {why}")))
+}
+
+/// The device that is meant: where several processes share a machine, `auto` and `cuda` are a GPU for each.
+pub fn device_name(asked: &str, launched: Option<&Launched>) -> String {
+    let gpus = tch::Cuda::device_count();
+    match launched {
+        Some(launched) if gpus > 0 && ["auto", "cuda"].contains(&asked) => {
+            format!("cuda:{}", launched.local_rank as i64 % gpus)
+        }
+        _ => asked.to_owned(),
+    }
+}
+
+/// Meets the others.
+pub fn join(launched: Option<&Launched>, device: Device) -> Result<Option<Arc<Group>>, LabError> {
+    if std::env::var_os(LAUNCHED).is_some() {
+        std::thread::spawn(end_with_the_launcher);
+    }
+    let timeout = timeout()?;
+    let join = |launched| Ok(Arc::new(Group::join(launched, device, timeout)?));
+    launched.map(join).transpose()
+}
+
+fn timeout() -> Result<Duration, LabError> {
+    let Some(text) = std::env::var(TIMEOUT).ok().filter(|text| !text.is_empty()) else {
+        return Ok(Duration::from_secs(USUAL_TIMEOUT));
+    };
+    match text.parse() {
+        Ok(seconds @ 1..=86_400) => Ok(Duration::from_secs(seconds)),
+        _ => Err(LabError::config(TIMEOUT, format!("= `{text}` must be seconds, 1 to 86400"))),
+    }
+}
+
+/// A line on the pipe asks to stop; its end means that the launcher is gone, however that came.
+fn end_with_the_launcher() {
+    let mut byte = [0];
+    while matches!(std::io::stdin().read(&mut byte), Ok(1)) {
+        super::STOP.store(true, Ordering::Relaxed);
+    }
+    tell!("the launcher is gone: this process ends too");
+    signal_hook::low_level::exit(1);
+}

@@ -1,0 +1,59 @@
+//! What a config costs, counted without data or tensors.
+
+use fidgp::layer::blocks_before_randomness;
+pub use fidgp_zoo::Explained;
+pub use fidgp_zoo::cost::Counting;
+use fidgp_zoo::cost::{Cost, LayerCost};
+use tch::Device;
+use tch::nn::VarStore;
+
+use super::Signature;
+use super::likelihood::likelihood;
+use super::network::geometry;
+use crate::config::RunConfig;
+use crate::error::Result;
+
+/// What a config costs, counted without data or tensors.
+///
+/// # Errors
+/// When the config's parts do not fit each other.
+pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
+    let signature = Signature::expected(config, None)?;
+    let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config, &signature)?;
+    let geometry = geometry(config, &signature, outputs)?;
+    Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
+}
+
+/// Multiply-accumulates of a prediction of so many inputs with all its passes, factors made before: blocks that
+/// stand before the first random layer are computed once. An auxiliary head runs in training alone; its weights are drawn.
+///
+/// # Errors
+/// As [`cost`].
+pub fn prediction_macs(config: &RunConfig, inputs: i64) -> Result<i64> {
+    Ok(macs_of_prediction(config, &cost(config, Counting::Ours)?, inputs))
+}
+
+/// The same for a config whose [`cost`] is known.
+pub fn macs_of_prediction(config: &RunConfig, cost: &Cost, inputs: i64) -> i64 {
+    let untouched = blocks_before_randomness(cost.layers.iter().map(|layer| &layer.geometry));
+    let macs = |layer: &LayerCost| {
+        let inputs = if layer.geometry.training_only { 0 } else { inputs };
+        let once = layer.geometry.in_block && layer.geometry.blocks_before < untouched;
+        (if once { 1 } else { config.passes() as i64 }) * (inputs * layer.macs_ours + layer.draw_ours())
+    };
+    cost.layers.iter().map(macs).sum()
+}
+
+/// Multiply-accumulates of a training step on so many inputs: factors, draw and network, each once forwards and, counted as
+/// twice that, backwards. None for methods that do more, or less, in a step.
+///
+/// # Errors
+/// As [`cost`].
+pub fn training_macs(config: &RunConfig, inputs: i64) -> Result<Option<i64>> {
+    if !config.method.about().counts_steps {
+        return Ok(None);
+    }
+    let cost = cost(config, Counting::Ours)?;
+    let layers = cost.layers.iter().map(|layer| inputs * layer.macs_ours + layer.draw_ours());
+    Ok(Some(3 * (cost.factor_macs + layers.sum::<i64>())))
+}

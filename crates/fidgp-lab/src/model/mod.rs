@@ -1,0 +1,160 @@
+//! A network with its likelihood and its normalisation, as a config describes it.
+
+mod counting;
+mod likelihood;
+mod network;
+mod normalisation;
+mod signature;
+
+pub(crate) use counting::macs_of_prediction;
+pub use counting::{Counting, Explained, cost, prediction_macs, training_macs};
+pub use likelihood::{Likelihood, Pixels};
+pub use normalisation::Normalisation;
+pub use signature::Signature;
+
+use fidgp::Key;
+use fidgp::layer::{LayerGeometry, Network, NormStatistics};
+use fidgp::linearised::{LinearisedLaw, LinearisedPosterior, Tangent};
+use fidgp::predict::{Draws, PredictiveLaw, WeightDraws};
+use fidgp_zoo::baseline::temperature::Tempered;
+use fidgp_zoo::methods::ensemble::Ensemble;
+pub use fidgp_zoo::methods::ensemble::MEMBERS;
+use tch::nn::VarStore;
+use tch::{Device, Kind, Tensor};
+
+use crate::capture::Replayed;
+use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+
+/// A network, its parameters and its likelihood.
+#[derive(Debug)]
+pub struct Model {
+    /// All parameters and buffers by name.
+    pub store: VarStore,
+    /// The network.
+    pub network: Box<dyn Network>,
+    /// What its outputs mean.
+    pub likelihood: Likelihood,
+    /// How images are normalised: a part of the model, stored with it.
+    pub normalisation: Option<Normalisation>,
+    /// Its layers as numbers.
+    pub geometry: Vec<LayerGeometry>,
+    /// The type in which large products are computed; f32 when `None`.
+    pub compute: Option<Kind>,
+    /// What its logits are divided by in evaluation, where something was fitted.
+    pub temperature: Option<f64>,
+    /// BatchNorm statistics of the draws that predict, each its own; the running ones are used where there are none.
+    pub norms: Vec<NormStatistics>,
+    /// The linearised posterior, where one was fitted: it predicts then.
+    pub posterior: Option<LinearisedPosterior>,
+}
+
+impl Model {
+    /// Builds the network of a config, with parameters from its seed.
+    ///
+    /// # Errors
+    /// When the config's parts do not fit each other or the data.
+    pub fn init(config: &RunConfig, signature: &Signature, device: Device) -> Result<Self> {
+        let store = VarStore::new(device);
+        let root = store.root();
+        let (likelihood, outputs) = likelihood::likelihood(&root, config, signature)?;
+        let images = match signature {
+            Signature::Classification { statistics, image, .. } => Some((statistics, image[0] as usize)),
+            Signature::Segmentation { statistics, .. } => Some((statistics, 3)),
+            Signature::Regression { .. } => None,
+        };
+        let normalisation = match images {
+            Some((statistics, channels)) => {
+                if statistics.mean.len() != channels {
+                    let why = format!("has {} channels, the images have {channels}", statistics.mean.len());
+                    return Err(LabError::config("normalisation", why));
+                }
+                Some(Normalisation::init(&(&root / "input"), statistics))
+            }
+            None => None,
+        };
+        let geometry = network::geometry(config, signature, outputs)?;
+        network::check_numbers(config, &geometry)?;
+        let network = network::network(config, signature, outputs, &root)?;
+        let compute = config.compute(device);
+        Ok(Self {
+            store,
+            network,
+            likelihood,
+            normalisation,
+            geometry,
+            compute,
+            temperature: None,
+            norms: Vec::new(),
+            posterior: None,
+        })
+    }
+
+    /// Passes for K draws.
+    ///
+    /// # Errors
+    /// As [`Draws::new`].
+    pub fn draws(&self, count: u64, key: Key) -> Result<Draws<'_>> {
+        let mut draws = Draws::new(self.network.as_ref(), count, key)?;
+        draws.compute = self.compute;
+        if !self.norms.is_empty() {
+            draws.set_norms(&self.norms)?;
+        }
+        if let (Device::Cuda(index), Likelihood::Categorical { .. }) = (self.store.device(), &self.likelihood) {
+            draws.runner = Box::new(move |passes| Box::new(Replayed::new(passes, index)));
+        }
+        Ok(draws)
+    }
+
+    /// The law that predicts: the linearised posterior where one was fitted, else draws of the weights, of which so many bytes
+    /// are kept.
+    ///
+    /// # Errors
+    /// As [`Draws::new`].
+    pub fn law(&self, count: u64, key: Key, memory: u64) -> Result<Box<dyn PredictiveLaw>> {
+        Ok(match &self.posterior {
+            Some(posterior) => Box::new(LinearisedLaw::new(posterior.share(), key, self.compute)),
+            None => Box::new(WeightDraws::new(self.draws(count, key)?, memory)),
+        })
+    }
+
+    /// The network linearised at the centre of its posterior.
+    ///
+    /// # Errors
+    /// As [`Tangent::at_centre`].
+    pub fn tangent(&self, posterior: &LinearisedPosterior) -> Result<Tangent<'_>> {
+        let mut tangent = self.centre(&posterior.layers)?;
+        posterior.set_up(&mut tangent);
+        Ok(tangent)
+    }
+
+    /// The same for a posterior that is yet to be fitted.
+    ///
+    /// # Errors
+    /// As [`Tangent::at_centre`].
+    pub fn centre(&self, layers: &[String]) -> Result<Tangent<'_>> {
+        let mut tangent = Tangent::at_centre(self.network.as_ref(), layers)?;
+        tangent.compute = self.compute;
+        Ok(tangent)
+    }
+
+    /// Divides the logits by a temperature from now on, in evaluation.
+    ///
+    /// # Errors
+    /// When the temperature is not positive, or there is one already.
+    pub fn temper(&mut self, temperature: f64) -> Result<()> {
+        Tempered::check(temperature)?;
+        if self.temperature.replace(temperature).is_some() {
+            return Err(LabError::config("temperature", "was set before"));
+        }
+        let nothing: Box<dyn Network> = Box::new(Ensemble { networks: Vec::new() });
+        let network = std::mem::replace(&mut self.network, nothing);
+        self.network = Box::new(Tempered { network, temperature });
+        Ok(())
+    }
+
+    /// Number of trainable numbers.
+    pub fn parameter_count(&self) -> usize {
+        self.store.trainable_variables().iter().map(Tensor::numel).sum()
+    }
+}

@@ -1,0 +1,71 @@
+//! The network of a config, and what its layers are before it has numbers.
+
+use fidgp::Key;
+use fidgp::layer::{LayerGeometry, Network, trace};
+use fidgp_zoo::cost::{Counting, LayerCost};
+use fidgp_zoo::{Takes, bayesianise};
+use tch::nn::Path;
+
+use super::Signature;
+use crate::config::{NetworkConfig, RunConfig};
+use crate::error::{LabError, Result};
+
+/// The layers of one network of a config, traced without numbers.
+pub(super) fn geometry(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<Vec<LayerGeometry>> {
+    let mut network = sized(config, signature, outputs)?.network()?;
+    bayesianise(&mut network, &config.layer_plan())?;
+    Ok(trace(&network, &signature.input())?)
+}
+
+/// Refuses a network that no machine holds, before memory is asked for.
+pub(super) fn check_numbers(config: &RunConfig, geometry: &[LayerGeometry]) -> Result<()> {
+    const MOST: i64 = 1 << 32;
+    let cost = fidgp_zoo::cost::cost(geometry, &config.layer_plan(), Counting::Ours)?;
+    let numbers_of = |layer: &LayerCost| layer.parameters + layer.state;
+    let heaviest = cost.layers.iter().max_by_key(|layer| numbers_of(layer));
+    let numbers = (cost.parameters + cost.state).saturating_mul(config.copies());
+    match heaviest.filter(|_| numbers > MOST) {
+        Some(layer) => {
+            let why = format!(
+                "has {numbers} numbers to store, {} of them of a layer called `{}`: more than memory holds",
+                numbers_of(layer),
+                layer.name
+            );
+            Err(LabError::config("network", why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Builds the network, or the members of one.
+pub(super) fn network(
+    config: &RunConfig,
+    signature: &Signature,
+    outputs: i64,
+    root: &Path,
+) -> Result<Box<dyn Network>> {
+    let (plan, sized) = (config.layer_plan(), sized(config, signature, outputs)?);
+    let one = |path: &Path, key: Key| sized.init(path, &plan, key);
+    Ok(config.method.assemble(config.members(), (root, Key::new(config.seed).fold("init")), &one)?)
+}
+
+/// The network of a config with so many outputs for data of this kind.
+fn sized(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<NetworkConfig> {
+    let misfit = |why: &str| Err(LabError::config("network.kind", why));
+    match (config.network.takes(), signature) {
+        (Takes::Table, Signature::Regression { .. })
+        | (Takes::Images, Signature::Classification { .. })
+        | (Takes::TableOrImages, Signature::Regression { .. } | Signature::Classification { .. })
+        | (Takes::Pixels, Signature::Segmentation { .. }) => {
+            let mut network = config.network.clone();
+            network.fit(&signature.input(), outputs)?;
+            Ok(network)
+        }
+        (_, Signature::Segmentation { .. }) => {
+            misfit("gives no class for every pixel; use \"fcn\" or \"hrnet\" for masks")
+        }
+        (Takes::Pixels, _) => misfit("is for data.set = \"segmentation\""),
+        (Takes::Table, _) => misfit("= \"mlp\" takes tables; use \"resnet\" for images"),
+        (Takes::Images, _) => misfit("takes images; use \"mlp\" for tables"),
+    }
+}

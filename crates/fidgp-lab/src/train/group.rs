@@ -1,0 +1,247 @@
+//! One training by several processes, each of which computes a part of every batch.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fidgp::layer::Across;
+use fidgp_torch::{Group, GroupError};
+use sha2::{Digest, Sha256};
+use tch::Tensor;
+
+use super::Optimiser;
+use super::checkpoint::{self, Progress};
+use super::step::Stepped;
+use super::window::PARTS;
+use crate::error::{LabError, Result};
+use crate::model::Model;
+
+/// The share of this process in a training.
+#[derive(Clone, Debug)]
+pub struct Share {
+    group: Arc<Group>,
+    sync_norm: bool,
+}
+
+/// The rows of a batch that a process computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Which of the batch; never none.
+    pub range: Range<i64>,
+    /// Whether they count. A process that a short batch leaves without rows computes the first one for nothing.
+    pub count: bool,
+    /// Whether some process has a single row, or none: that has no variance.
+    pub short: bool,
+}
+
+/// A part of a batch beside those of other processes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// What it counts, 0 for one without rows.
+    pub mass: f64,
+    /// As of its rows.
+    pub short: bool,
+}
+
+impl Default for Part {
+    /// The whole.
+    fn default() -> Self {
+        Self { mass: 1.0, short: false }
+    }
+}
+
+/// A step of the whole batch, whoever computed it.
+#[derive(Debug)]
+pub struct Joined {
+    /// Loss, NLL, KL of U, KL of W given U. `[4]`
+    pub parts: Tensor,
+    /// Gradient of all parameters. `[P]`
+    pub gradient: Tensor,
+    stops: Stops,
+}
+
+/// Whether a process was asked to stop.
+#[derive(Debug)]
+enum Stops {
+    /// This one, which is alone.
+    Alone(bool),
+    /// How many of them.
+    Of(Tensor),
+}
+
+impl Joined {
+    /// A step that one process computed.
+    pub fn alone(Stepped { parts, gradient }: Stepped, stop: bool) -> Self {
+        Self { parts, gradient, stops: Stops::Alone(stop) }
+    }
+
+    /// Whether a process was asked to stop. Where several train, only a look tells: on CUDA it waits for the device.
+    pub fn stopping(&self, look: bool) -> bool {
+        match &self.stops {
+            Stops::Alone(stop) => *stop,
+            Stops::Of(count) => look && count.double_value(&[]) > 0.0,
+        }
+    }
+}
+
+impl Share {
+    /// This process's share of a group's training; BatchNorm over the whole batch if `sync_norm`, else over each part.
+    pub fn new(group: Arc<Group>, sync_norm: bool) -> Self {
+        Self { group, sync_norm }
+    }
+
+    /// Whether this process writes what is written.
+    pub fn writes(&self) -> bool {
+        self.group.rank() == 0
+    }
+
+    /// The number of this process.
+    pub fn rank(&self) -> usize {
+        self.group.rank()
+    }
+
+    /// This process's rows of a batch of so many: one after another, as evenly as can be.
+    pub fn rows(&self, batch: i64) -> Rows {
+        rows(batch, self.group.rank() as i64, self.group.size() as i64)
+    }
+
+    /// Whether every step sums something on its way.
+    pub fn talks_inside(&self) -> bool {
+        self.sync_norm
+    }
+
+    /// Sums for BatchNorm: as the config says, and always where some part is too short for statistics of its own.
+    pub fn across(&self, Part { mass, short }: Part) -> Option<Across> {
+        let group = Arc::clone(&self.group);
+        (self.sync_norm || short).then(|| {
+            Across::new(mass > 0.0, move |own| {
+                group.sum(own, mass, "BatchNorm's statistics").map_err(|error| fidgp::Error::Across(error.0))
+            })
+        })
+    }
+
+    /// The mean of the parts' losses and gradients, each with the weight of its mass: that of the whole batch.
+    pub fn join(&self, stepped: &Stepped, (mass, stop): (f64, bool), what: &str) -> Result<Joined> {
+        let (gradient, parts) = (&stepped.gradient, &stepped.parts);
+        let one = gradient.new_ones([1], (gradient.kind(), gradient.device()));
+        let weighted = Tensor::cat(&[gradient, &parts.to_kind(gradient.kind()), &one], 0) * mass;
+        let mut all = Tensor::cat(&[weighted, one * f64::from(u8::from(stop))], 0);
+        self.group.all_reduce(&mut all, what)?;
+        let (length, parts) = (gradient.size()[0], PARTS as i64);
+        let mean = all.narrow(0, 0, length + parts) / all.narrow(0, length + parts, 1);
+        let (gradient, parts) = (mean.narrow(0, 0, length), mean.narrow(0, length, parts));
+        Ok(Joined { gradient, parts, stops: Stops::Of(all.get(length + PARTS as i64 + 1)) })
+    }
+
+    /// The mean of the processes' gradients, for one that a step needs on its way.
+    pub fn mean(&self, gradient: &Tensor, mass: f64) -> Result<Tensor> {
+        let one = gradient.new_ones([1], (gradient.kind(), gradient.device()));
+        let mut all = Tensor::cat(&[gradient, &one], 0) * mass;
+        self.group.all_reduce(&mut all, "the gradient of a sharpness-aware step")?;
+        let length = gradient.size()[0];
+        Ok(all.narrow(0, 0, length) / all.narrow(0, length, 1))
+    }
+
+    /// Begins a training at one place: everybody takes rank 0's numbers and progress.
+    pub fn begin(&self, model: &Model, optimiser: &mut Optimiser, progress: &Progress) -> Result<Progress> {
+        for (name, variable) in checkpoint::variables(&model.store) {
+            self.copy(&variable.detach(), &name)?;
+        }
+        for (name, tensor) in optimiser.state() {
+            self.copy(&tensor, &name)?;
+        }
+        optimiser.take_steps(self.number(optimiser.steps() as f64, "the optimiser's steps")? as i64);
+        let own = serde_json::to_string(progress).map_err(|error| LabError::config("progress", error.to_string()))?;
+        let text = self.group.text_of_first("progress", &own)?;
+        serde_json::from_str(&text).map_err(|error| LabError::config("progress of rank 0", error.to_string()))
+    }
+
+    fn copy(&self, tensor: &Tensor, name: &str) -> Result<()> {
+        let mut whole = tensor.contiguous();
+        self.group.broadcast(&mut whole, 0, &format!("rank 0's `{name}`"))?;
+        tch::no_grad(|| tensor.shallow_clone().copy_(&whole));
+        Ok(())
+    }
+
+    /// Rank 0's number, which the others take for theirs.
+    fn number(&self, own: f64, what: &str) -> Result<f64> {
+        let mut number = Tensor::from_slice(&[own]).to_device(self.device());
+        self.group.broadcast(&mut number, 0, what)?;
+        Ok(number.double_value(&[0]))
+    }
+
+    /// Where numbers that are passed on must lie.
+    fn device(&self) -> tch::Device {
+        self.group.device()
+    }
+
+    /// What all go by at the end of an epoch: the same running statistics of BatchNorm, the mean of the processes'.
+    pub fn settle(&self, model: &Model) -> Result<()> {
+        if self.sync_norm {
+            return Ok(());
+        }
+        let is_running = |name: &str| name.ends_with(".running_mean") || name.ends_with(".running_var");
+        let all = checkpoint::variables(&model.store);
+        for (name, mut running) in all.into_iter().filter(|(name, _)| is_running(name)) {
+            let mut sum = running.detach().copy();
+            self.group.all_reduce(&mut sum, &format!("`{name}`"))?;
+            tch::no_grad(|| running.copy_(&(sum / self.group.size() as f64)));
+        }
+        Ok(())
+    }
+
+    /// Rank 0's validation, so that all choose the same epoch.
+    pub fn agreed(&self, nll: f64) -> Result<f64> {
+        self.number(nll, "the validation")
+    }
+
+    /// What a failed step says when it failed for want of another process: libtorch's own backward pass can only name a
+    /// socket.
+    pub fn explained(&self, error: LabError, what: &str) -> LabError {
+        match &error {
+            LabError::Torch(tch::TchError::Torch(words)) if is_of_group(words) => self.group.missing(what).into(),
+            _ => error,
+        }
+    }
+}
+
+fn is_of_group(words: &str) -> bool {
+    words.contains("gloo") || words.contains("NCCL") || words.contains("process group")
+}
+
+fn rows(batch: i64, rank: i64, size: i64) -> Rows {
+    let (from, to) = (batch * rank / size, batch * (rank + 1) / size);
+    let (range, count) = if from < to { (from..to, true) } else { (0..batch.min(1), false) };
+    Rows { range, count, short: batch < 2 * size }
+}
+
+/// Refuses processes that would not train the same: `what` is had by all of them in the same words.
+///
+/// # Errors
+/// Names the first process that differs from rank 0, and both digests.
+pub fn agree(group: &Group, what: &str, own: &str) -> Result<()> {
+    let digest = format!("{:x}", Sha256::digest(own.as_bytes()));
+    let all = group.texts(what, &digest[..16])?;
+    let Some(other) = all.iter().position(|digest| *digest != all[0]) else { return Ok(()) };
+    let (name, first) = (group.name(other), group.name(0));
+    Err(LabError::Group(GroupError(format!(
+        "{what} of {name} is not that of {first} (SHA-256 {}…, {}…); all processes need the same program, config and data",
+        all[other], all[0]
+    ))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_had_once() {
+        for (batch, size) in [(10, 2), (10, 3), (7, 4), (3, 4), (1, 8)] {
+            let parts: Vec<_> = (0..size).map(|rank| rows(batch, rank, size)).collect();
+            let counted = parts.iter().filter(|part| part.count).flat_map(|part| part.range.clone());
+            assert_eq!(counted.collect::<Vec<_>>(), (0..batch).collect::<Vec<_>>(), "{batch} by {size}");
+            let lengths = || parts.iter().filter(|part| part.count).map(|part| part.range.end - part.range.start);
+            assert!(lengths().max().unwrap() - lengths().min().unwrap() <= 1);
+            assert!(parts.iter().all(|part| !part.range.is_empty()));
+        }
+    }
+}

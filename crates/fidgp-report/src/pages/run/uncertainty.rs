@@ -1,0 +1,18 @@
+//! How much of the uncertainty is epistemic, and what is wrong with it.
+
+use maud::{Markup, html};
+
+use crate::pages::write::Run;
+
+/// A paragraph for each run that says so, with its warnings.
+pub fn body(runs: &[&Run], names: &[String]) -> Markup {
+    let said = runs.iter().zip(names).filter_map(|(run, name)| Some((run.results.uncertainty.as_ref()?, name)));
+    let said: Vec<_> = said.collect();
+    html! {
+        @if !said.is_empty() { h3 { "Epistemic uncertainty" } }
+        @for (uncertainty, name) in said {
+            p { @if runs.len() > 1 { (name) ": " } (uncertainty.sentence()) "." }
+            @for warning in &uncertainty.warnings { p.warn { "Warning: " (warning) "." } }
+        }
+    }
+}
