@@ -38,7 +38,7 @@ def seeds_of(rows):
 
 def judged(config="demo"):
     """Every method on the demo's network: where σ grows, whether the band holds the truth, and the error of the mean."""
-    records = read(f"regression/judge-{config}.json")
+    records = read(f"judge/{config}.json")
     if not records:
         return ["Not run."]
     runs = records[0]["runs"]
@@ -64,7 +64,7 @@ def judged(config="demo"):
 
 def referenced():
     """A small network beside HMC and the exact Gaussian processes."""
-    records = read("regression/reference.json")
+    records = read("judge/reference.json")
     if not records:
         return ["`scripts/judge --reference` compares the posterior of a small network with Hamiltonian Monte Carlo and with exact Gaussian processes. Not run for these records, for want of time."]
     runs = records[0]["runs"]

@@ -20,10 +20,11 @@ name = "a"
 method = "fidgp"
 data = { train = 10, validation = 10, test = 10 }
 network.hidden = [4]
+network.frequency = 2.0
 inducing = { rules = [{ layers = ["fc1"] }] }
 posterior.kind = "linearised"
 likelihood.noise = { kind = "learnt", init_sd = 0.3 }
-train = { epochs = 1, optimiser.learning_rate = 0.1, clip_norm = 1.0, freeze_norm_epoch = 1.0 }
+train = { epochs = 1, optimiser.learning_rate = 0.1, clip_norm = 1.0, freeze_norm_epoch = 1.0, sync_norm = true }
 "#,
     )
 });
@@ -124,7 +125,7 @@ predict.window = [64, 64]
 });
 
 /// Methods, flows and noises that the other configs do not have.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 17] = [
     "method=svgp + baseline.inducing_points=3",
     "method=laplace + baseline.prior_precision=1.0 + baseline.structure=full",
     "method=mc-dropout",
@@ -137,8 +138,11 @@ const OTHERS: [&str; 14] = [
     "inducing.posterior={family=\"flow\", flow={kind=\"diagonal\"}}",
     "inducing.posterior={family=\"flow\", flow={kind=\"coupling\", hidden=4}}",
     "likelihood.noise={kind=\"fixed\", sd=0.1}",
-    "likelihood.noise={kind=\"predicted\"}",
+    "likelihood.noise={kind=\"predicted\"} + likelihood.beta_nll=0.5",
+    "data={set=\"uci\", name=\"yacht\", splits=\"gap\"}",
+    "data={set=\"table\", path=\"houses.csv\", target=\"price\", gap=\"size\"}",
     "train.schedule={kind=\"cosine\"}",
+    "train.alignment=0.1",
 ];
 
 /// All keys of a table that have a value, with the section they stand in: (whole path, own name).

@@ -1,8 +1,8 @@
 //! Processes that compute together: libtorch's process groups with errors that name the process that is missing.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tch::{Device, Tensor};
@@ -81,6 +81,8 @@ pub struct Group {
     names: Vec<String>,
     timeout: Duration,
     device: Device,
+    /// The ranks that were found missing.
+    lost: Mutex<Vec<usize>>,
     /// libtorch's object. Its few bytes are never freed: a gradient may still refer to them.
     raw: *mut c_void,
 }
@@ -108,7 +110,8 @@ impl Group {
         let names = meet(&place, launched, timeout)?;
         let raw = opened(&place, launched, device, timeout)
             .map_err(|why| GroupError(format!("rank {rank} of {size} cannot connect to the others: {why}")))?;
-        Ok(Self { launched: launched.clone(), place: Arc::new(place), names, timeout, device, raw })
+        let (launched, place, lost) = (launched.clone(), Arc::new(place), Mutex::default());
+        Ok(Self { launched, place, names, timeout, device, lost, raw })
     }
 
     /// The number of this process.
@@ -242,12 +245,13 @@ impl Group {
             _ => Ok(()),
         });
         self.close();
+        let lost = self.lost.lock().map(|lost| lost.clone()).unwrap_or_default();
         let place = Arc::clone(&self.place);
         within(3 * GRACE, move || {
             let _ = place.set(&left(rank), "");
             let _ = place.set(&done(rank), "");
             let until = Instant::now() + 2 * GRACE;
-            let gone = |rank: usize| !matches!(place.look(&done(rank)), Ok(None));
+            let gone = |rank: usize| lost.contains(&rank) || !matches!(place.look(&done(rank)), Ok(None));
             while serves && Instant::now() < until && !(0..size).all(gone) {
                 std::thread::sleep(PAUSE);
             }
@@ -301,7 +305,10 @@ impl Group {
                 "all are there, so the network between them failed or one came too late".to_owned()
             }
             Some(Ok(Silent::Ranks(ranks))) => {
-                let names: Vec<_> = ranks.into_iter().map(|rank| self.name(rank)).collect();
+                let names: Vec<_> = ranks.iter().map(|&rank| self.name(rank)).collect();
+                if let Ok(mut lost) = self.lost.lock() {
+                    *lost = ranks;
+                }
                 format!("{} died or does not answer", names.join(" and "))
             }
             Some(Err(_)) | None => format!("{keeper} died or does not answer"),

@@ -61,7 +61,11 @@ fn a_child_plays_its_role() {
     match role.as_str() {
         "sums" => println!("said: {}", sums(&group)),
         "gradient" => println!("said: {}", gradient(&group)),
-        "killed" | "stopped" | "hangs" | "fails" => println!("said: {}", until_failure(&group, &role)),
+        "stopped" | "hangs" | "fails" => println!("said: {}", until_failure(&group, &role)),
+        "killed" => {
+            println!("said: {}", until_failure(&group, &role));
+            group.leave(); // whoever keeps the store stays until the others have asked it
+        }
         other => panic!("{other} is no role"),
     }
 }

@@ -43,7 +43,7 @@ struct Failure {
 
 /// A process that was started.
 struct Rank {
-    rank: usize,
+    number: usize,
     child: Child,
     ended: Option<ExitStatus>,
     /// Whether it said that it waited for another one.
@@ -90,7 +90,7 @@ impl Rank {
                 }
             });
         }
-        Ok(Self { rank, child, ended: None, waited })
+        Ok(Self { number: rank, child, ended: None, waited })
     }
 
     fn has_failed(&self) -> bool {
@@ -138,7 +138,7 @@ fn failure(ranks: &[Rank], first: usize) -> Failure {
         Some(code) => format!("ended with exit code {code}"),
         None => format!("was killed ({})", culprit.ended.map_or_else(String::new, |status| status.to_string())),
     };
-    let (rank, process) = (culprit.rank, culprit.child.id());
+    let (rank, process) = (culprit.number, culprit.child.id());
     Failure { what: format!("rank {rank} of {} (process {process}) {how}", ranks.len()), is_misuse: code == Some(2) }
 }
 

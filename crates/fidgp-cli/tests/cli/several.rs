@@ -59,7 +59,7 @@ fn a_killed_process_ends_the_others_by_name() {
     let victim = children(&launcher)[1].clone();
     Command::new("kill").args(["-9", &victim]).status().unwrap();
     let noticed = format!("process {victim}) died or does not answer");
-    launcher.said().ends(1).says(&[&noticed, "rank 1 of 2 (", "was killed (signal: 9", "the gradient of epoch "]);
+    launcher.said().ends(1).says(&[&noticed, "rank 1 of 2 (", "was killed (signal: 9", "waited for the others ("]);
     assert!(!place.path("run/results.json").exists());
     let leftovers = fs::read_dir(place.path("run/checkpoint")).unwrap().count();
     assert_eq!(leftovers, 1, "a file that is not whole was left");

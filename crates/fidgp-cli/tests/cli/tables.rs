@@ -149,7 +149,7 @@ fn what_a_table_cannot_be_is_told() {
     said("data.test_fraction=1").ends(2).says(&["data.test_fraction", "between 0 and 1"]);
     said("data.test=\"other.csv\"").ends(2).says(&["data.test_fraction", "leave one of them out"]);
     said("data.gap=\"size, m2\"").ends(2).says(&["data.gap", "leave out data.test"]);
-    let gap = "data={set=\"table\",path=\"houses.csv\",target=\"price\",ignore=[\"street\"],gap=\"sise\"}";
+    let gap = "data={set=\"table\",path=\"houses.csv\",target=\"price\",ignore=[\"street\"],gap=\"sise\",validation_fraction=0.2}";
     said(gap).ends(2).says(&["data.gap", "`sise` is no feature; there are size, m2, age"]);
     said("data.tagret=\"price\"").ends(2).says(&["tagret", "target"]);
     said("data.path=\"none.csv\"").ends(1).says(&["none.csv", "cannot be read"]);
