@@ -3,6 +3,7 @@
 mod calibrate;
 mod complexity;
 mod compress;
+mod init;
 mod launch;
 mod monitor;
 mod onnx;
@@ -19,6 +20,7 @@ pub use complexity::Complexity;
 pub use compress::Compress;
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
+pub use init::Init;
 pub use launch::Launch;
 pub use monitor::Monitor;
 pub use onnx::{Onnx, OnnxInspect, OnnxRun};
@@ -41,6 +43,8 @@ pub struct Arguments {
 pub enum Command {
     /// Train on a curve with a gap and draw where the network is sure and where it is not (under a minute)
     Demo(Demo),
+    /// Write a config for your own table or pictures
+    Init(Init),
     /// Train, evaluate and record a run
     Train(Train),
     /// Train by several processes on this machine
@@ -72,7 +76,7 @@ pub enum Command {
     Onnx(Onnx),
     /// Run several configs or methods under the same seeds and set them side by side
     Compare(Compare),
-    /// Turn one or several runs into one HTML page with figures
+    /// Turn one or several runs, or a calibrated model, into one HTML page with figures
     Report(Report),
     /// Count parameters, operations and bytes of a config, layer by layer
     Cost(Cost),
@@ -145,6 +149,9 @@ pub struct Train {
     /// Start again even if the folder holds a run
     #[arg(long)]
     pub force: bool,
+    /// Read the data, build the network, say what would be trained and stop; nothing is written
+    #[arg(long, conflicts_with_all = ["resume", "member"])]
+    pub dry_run: bool,
     /// Only this member of a deep ensemble, counted from 0: run one for each device, then --resume the whole
     #[arg(long, value_name = "K", conflicts_with = "force")]
     pub member: Option<i64>,
@@ -406,8 +413,8 @@ pub struct Compare {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Run folders, or folders that hold several
-    #[arg(required = true)]
+    /// Run folders, or folders that hold several; or one model folder
+    #[arg(required = true, value_name = "RUN|MODEL")]
     pub runs: Vec<PathBuf>,
     /// Where to write the page [default: report.html in the first]
     #[arg(long)]

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
 fn run(command: &Command, cuda: &fidgp_torch::CudaLibrary) -> Outcome {
     match command {
         Command::Demo(arguments) => commands::demo::run(arguments),
+        Command::Init(arguments) => commands::init::run(arguments),
         Command::Train(arguments) => commands::train::run(arguments),
         Command::Launch(arguments) => commands::launch::run(arguments),
         Command::Eval(arguments) => commands::eval::run(arguments),

@@ -35,7 +35,9 @@ pub use images::{
     ChannelStatistics, CropBox, ImageFolder, Images, Part, Picture, Watch, array_folder, cifar, idx, pictures,
     pictures_below, svhn, unnamed,
 };
-pub use inspect::{ClassCount, FileDigest, PartSummary, Summary, detect, detect_watched};
+pub use inspect::{ClassCount, ColumnSummary, FileDigest, PartSummary, Summary, detect, detect_watched};
 pub use segmentation::{Mask, MaskReading, Pair, PairSet, VOID};
 pub use split::{Holdout, Parts, Split, epoch_order};
-pub use tables::{Sheet, Standardiser, Table, synthetic, uci};
+pub use tables::{
+    Cells, ColumnEncoding, Encoded, Encoding, Given, Holds, Sheet, Standardiser, Survey, Table, synthetic, targets, uci,
+};

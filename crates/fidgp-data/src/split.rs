@@ -1,5 +1,7 @@
 //! Who trains, who chooses and who reports: seeded splits and the order of an epoch.
 
+use std::collections::BTreeMap;
+
 use crate::{
     Error, Result,
     random::{generator, shuffle},
@@ -73,6 +75,53 @@ pub fn stratified(labels: &[u32], fraction: f64, seed: u64) -> Result<Holdout> {
         part.push(row);
     }
     Ok(sorted(train, validation))
+}
+
+/// Like [`holdout`], but groups go as a whole: at random, until `fraction` of the rows or more are for validation. Both sides
+/// get a group.
+///
+/// ```
+/// let cut = fidgp_data::split::grouped(&[0, 0, 1, 1, 2, 2], 0.3, 1)?;
+/// assert_eq!((cut.train.len(), cut.validation.len()), (4, 2));
+/// # Ok::<(), fidgp_data::Error>(())
+/// ```
+pub fn grouped(groups: &[usize], fraction: f64, seed: u64) -> Result<Holdout> {
+    let size = validation_size(groups.len(), fraction)?;
+    let mut of_group: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    groups.iter().enumerate().for_each(|(row, group)| of_group.entry(*group).or_default().push(row));
+    let of_group: Vec<Vec<usize>> = of_group.into_values().collect();
+    if of_group.len() < 2 {
+        let problem = format!("{} group cannot be split in two", of_group.len());
+        return Err(Error::value("split", problem, "name a column with at least two groups"));
+    }
+    let order = permutation(of_group.len(), seed, *b"grouped1", 0);
+    let (mut train, mut validation) = (Vec::new(), Vec::new());
+    for (place, group) in order.iter().enumerate() {
+        let is_last = place + 1 == order.len();
+        let part = if validation.len() < size && !(is_last && train.is_empty()) { &mut validation } else { &mut train };
+        part.extend(&of_group[*group]);
+    }
+    Ok(sorted(train, validation))
+}
+
+/// The last rows by time are for validation: `fraction` of them, rounded, and those that are as late as the first of these.
+///
+/// ```
+/// let cut = fidgp_data::split::latest(&[3.0, 1.0, 2.0, 2.0], 0.25)?;
+/// assert_eq!((cut.train, cut.validation), (vec![1, 2, 3], vec![0]));
+/// # Ok::<(), fidgp_data::Error>(())
+/// ```
+pub fn latest(times: &[f64], fraction: f64) -> Result<Holdout> {
+    let size = validation_size(times.len(), fraction)?;
+    let mut sorted_times = times.to_vec();
+    sorted_times.sort_by(f64::total_cmp);
+    let first = if size == 0 { f64::INFINITY } else { sorted_times[times.len() - size] };
+    if sorted_times.first() == Some(&first) {
+        let problem = "so many rows have the earliest time that none is left to train on";
+        return Err(Error::value("split", problem, "choose a smaller fraction, or another column"));
+    }
+    let (validation, train) = (0..times.len()).partition(|&row| times[row] >= first);
+    Ok(Holdout { train, validation })
 }
 
 /// The rows of the middle third by a feature's value are for reporting, those of the outer thirds for fitting (Foong et al.

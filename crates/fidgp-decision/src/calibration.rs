@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fidgp_metrics::abstention::{RankedScore, RiskRule};
+use fidgp_metrics::abstention::{AnswerRule, RankedScore, RiskRule};
 use fidgp_metrics::conformal::{ClassSets, Intervals, SetsByClass};
 use fidgp_metrics::outlier::{AlarmRule, Reference};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Feature {
     /// A cell as a number: a text is its place among the known ones, an unknown one comes after the last.
     pub fn number(&self, cell: &serde_json::Value) -> Option<f64> {
         match cell.as_str() {
-            None => cell.as_f64(),
+            None => cell.as_f64().or_else(|| cell.as_bool().map(|yes| f64::from(u8::from(yes)))),
             Some(text) => {
                 let place = self.levels.iter().position(|level| level == text);
                 (!self.levels.is_empty()).then(|| place.unwrap_or(self.levels.len()) as f64)
@@ -96,6 +96,9 @@ pub struct Rules {
     /// When to give no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abstention: Option<Abstention>,
+    /// The same for a share that is to be answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answering: Option<Answering>,
     /// When to call an input out of distribution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlier: Option<OutlierRule>,
@@ -115,6 +118,17 @@ pub struct Abstention {
     pub score: Score,
     /// The threshold; `None` where no threshold keeps the risk: then there are no answers.
     pub rule: Option<RiskRule>,
+    /// How well each uncertainty puts wrong predictions last.
+    pub ranked: Vec<RankedScore>,
+}
+
+/// When to give no answer, where a share of the inputs is to be answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answering {
+    /// The uncertainty the threshold is on.
+    pub score: Score,
+    /// The threshold.
+    pub rule: AnswerRule,
     /// How well each uncertainty puts wrong predictions last.
     pub ranked: Vec<RankedScore>,
 }

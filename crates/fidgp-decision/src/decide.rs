@@ -130,6 +130,7 @@ impl Judge {
         let p_values = self.p_values(scored);
         let (verdict, reason) = self
             .foreign(scored, p_values)
+            .or_else(|| self.beyond_share(scored))
             .or_else(|| self.unsure(scored))
             .unwrap_or_else(|| (Verdict::Accept, self.sure(scored)));
         let (p_value, out_of_range) = (p_values.map(PValues::both), scored.outside.said.clone());
@@ -162,6 +163,28 @@ impl Judge {
         Some((Verdict::OutOfDistribution, format!("{because} (p = {p:.4}, limit {alarms})")))
     }
 
+    /// Whether an input is sure enough for the share that is to be answered.
+    pub(crate) fn answers(&self, of: &dyn Fn(Score) -> f64) -> bool {
+        let limit =
+            self.rules.answering.as_ref().and_then(|answering| Some((answering.score, answering.rule.threshold?)));
+        limit.is_none_or(|(score, threshold)| of(score) <= threshold)
+    }
+
+    /// Not among the share that is to be answered.
+    fn beyond_share(&self, scored: &Scored) -> Option<(Verdict, String)> {
+        let answering = self.rules.answering.as_ref()?;
+        let threshold = answering.rule.threshold?;
+        if self.answers(scored.of) {
+            return None;
+        }
+        let (score, value, share) =
+            (answering.score, number((scored.of)(answering.score)), percent(answering.rule.share));
+        Some((
+            Verdict::Abstain,
+            format!("{score} {value} is above {}: the surest {share} are answered", number(threshold)),
+        ))
+    }
+
     fn unsure(&self, scored: &Scored) -> Option<(Verdict, String)> {
         let abstention = self.rules.abstention.as_ref()?;
         let risk = percent(abstention.risk);
@@ -177,6 +200,10 @@ impl Judge {
     }
 
     fn sure(&self, scored: &Scored) -> String {
+        if let Some(answering) = &self.rules.answering {
+            let share = percent(answering.rule.share);
+            return format!("among the surest {share}; no error rate was asked for");
+        }
         let Some((abstention, rule)) =
             self.rules.abstention.as_ref().and_then(|abstention| Some((abstention, abstention.rule.as_ref()?)))
         else {

@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
 
-use fidgp_metrics::abstention::{best_score, bound_risk};
+use fidgp_metrics::abstention::{answer_share, best_score, bound_risk};
 use fidgp_metrics::conformal::{
-    Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, smallest_count,
+    Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, coverage_law, smallest_count,
 };
 use fidgp_metrics::outlier::Reference;
 use fidgp_metrics::{MetricError, Predictions};
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-use crate::calibration::{Abstention, Calibration, Examples, Feature, OUTSIDE, OutlierRule, Rules};
+use crate::calibration::{Abstention, Answering, Calibration, Examples, Feature, OUTSIDE, OutlierRule, Rules};
 use crate::decide::{Judge, Verdict, percent};
 use crate::error::{DecisionError, Result};
 use crate::evidence::{ClassEvidence, NumberEvidence, Outside, Score};
@@ -31,6 +31,8 @@ pub struct Asked {
     pub risk: f64,
     /// The probability that the risk is kept.
     pub confidence: f64,
+    /// The share of inputs that is to be answered; then no risk is promised.
+    pub coverage: Option<f64>,
     /// A number counts as wrong when it is off by more than this; without it there is no risk to keep.
     pub wrong_beyond: Option<f64>,
     /// In-distribution inputs that may be called out of distribution.
@@ -52,6 +54,7 @@ impl Asked {
             by_class: false,
             risk: 0.05,
             confidence: 0.95,
+            coverage: None,
             wrong_beyond: None,
             false_alarms: 0.05,
             ood_score,
@@ -72,8 +75,9 @@ impl Asked {
             ("--held-back", self.held_back),
         ];
         let levels = self.levels.iter().map(|&level| ("--levels", level));
+        let coverage = self.coverage.map(|share| ("--coverage", share));
         if let Some((option, value)) =
-            shares.into_iter().chain(levels).find(|(_, value)| !(*value > 0.0 && *value < 1.0))
+            shares.into_iter().chain(coverage).chain(levels).find(|(_, value)| !(*value > 0.0 && *value < 1.0))
         {
             return Err(DecisionError::asked(option, format!("{value} must lie between 0 and 1; write 95 % as 0.95")));
         }
@@ -143,7 +147,12 @@ pub fn classes(
     }
     let wrong: Vec<bool> = part.iter().map(|(said, label)| said.class() != *label).collect();
     let scores = Score::OF_CLASSES.map(|score| (score, part.iter().map(|(said, _)| score.of_class(said)).collect()));
-    rules.abstention = Some(abstention(&scores, &wrong, asked, &mut notes)?);
+    if let Some(share) = asked.coverage {
+        let loss: Vec<f64> = wrong.iter().map(|&wrong| f64::from(u8::from(wrong))).collect();
+        rules.answering = Some(answering(&scores, &loss, share, asked.seed)?);
+    } else {
+        rules.abstention = Some(abstention(&scores, &wrong, asked, &mut notes)?);
+    }
     rules.outlier = outlier(&scores, asked, &mut notes)?;
     let mut reference = columns(&scores);
     reference.insert("class".to_owned(), part.iter().map(|(said, _)| said.class() as f64).collect());
@@ -183,7 +192,10 @@ pub fn numbers(
         rules.intervals.push(Intervals::calibrate(IntervalScore::Normalised, forecast, &truth, level)?);
     }
     let scores = Score::OF_NUMBERS.map(|score| (score, part.iter().map(|(said, _)| score.of_number(said)).collect()));
-    if let Some(bound) = asked.wrong_beyond {
+    if let Some(share) = asked.coverage {
+        let off: Vec<f64> = part.iter().map(|(said, target)| (said.mean - target).abs()).collect();
+        rules.answering = Some(answering(&scores, &off, share, asked.seed)?);
+    } else if let Some(bound) = asked.wrong_beyond {
         let wrong: Vec<bool> = part.iter().map(|(said, target)| (said.mean - target).abs() > bound).collect();
         rules.abstention = Some(abstention(&scores, &wrong, asked, &mut notes)?);
     } else {
@@ -243,15 +255,21 @@ fn with_features<'a>(
 
 /// Rows to fit to and rows to hold back.
 fn divide(n: usize, asked: &Asked) -> Result<(Vec<usize>, Vec<usize>)> {
-    let mut rows: Vec<usize> = (0..n).collect();
-    rows.shuffle(&mut ChaCha8Rng::seed_from_u64(asked.seed));
     let held = (n as f64 * asked.held_back).round() as usize;
-    let fitted = rows.split_off(held.min(n));
-    if fitted.len() < FEWEST || rows.is_empty() {
+    let (fitted, held) = divided(n, held, asked.seed);
+    if fitted.len() < FEWEST || held.is_empty() {
         let why = format!("are {n}: too few to fit rules to {FEWEST} or more and hold some back to check them");
         return Err(DecisionError::asked("the examples", why));
     }
-    Ok((fitted, rows))
+    Ok((fitted, held))
+}
+
+/// The same for a number of rows to hold back.
+pub(crate) fn divided(n: usize, held: usize, seed: u64) -> (Vec<usize>, Vec<usize>) {
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let fitted = rows.split_off(held.min(n));
+    (fitted, rows)
 }
 
 /// Notes a level that so few examples cannot promise.
@@ -298,6 +316,14 @@ fn abstention(scores: &[Scored], wrong: &[bool], asked: &Asked, notes: &mut Vec<
     Ok(Abstention { risk, confidence, wrong_beyond, score: *score, rule, ranked })
 }
 
+/// The threshold for a share of answers, on the uncertainty that puts losses last.
+fn answering(scores: &[Scored], loss: &[f64], share: f64, seed: u64) -> Result<Answering> {
+    let named: Vec<_> = scores.iter().map(|(score, values)| (score.name(), values.as_slice())).collect();
+    let (best, ranked) = best_score(&named, loss, seed)?;
+    let (score, values) = &scores[best];
+    Ok(Answering { score: *score, rule: answer_share(values, share)?, ranked })
+}
+
 fn outlier(scores: &[Scored], asked: &Asked, notes: &mut Vec<String>) -> Result<Option<OutlierRule>> {
     let known = || scores.iter().map(|(score, _)| score.name()).collect::<Vec<_>>().join(" and ");
     let values = scores.iter().find(|(score, _)| *score == asked.ood_score);
@@ -329,11 +355,13 @@ fn check_classes(found: &Calibration, held: &[(&ClassEvidence, usize)]) -> Resul
         let sets = || decisions.iter().map(|decision| &decision.sets[i].classes);
         let hits = sets().zip(held).filter(|(set, (_, label))| set.contains(label)).count();
         let promise = format!("the set holds the class at level {}", percent(level));
-        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?;
+        let law = found.rules.sets.get(i).and_then(|sets| coverage_law(sets.examples, level).ok());
+        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?.by_law(law, hits);
         kept.push(coverage.of_size(sets().map(|set| set.len() as f64)));
     }
     let wrong: Vec<bool> = held.iter().map(|(said, label)| said.class() != *label).collect();
     kept.extend(check_shares(found, &decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>(), &wrong)?);
+    kept.extend(check_answering(found, held.iter().map(|(said, _)| judge.answers(&|score| score.of_class(said))))?);
     Ok(kept)
 }
 
@@ -345,13 +373,25 @@ fn check_numbers(found: &Calibration, held: &[(&NumberEvidence, f64)]) -> Result
         let intervals = || decisions.iter().map(|decision| decision.intervals[i]);
         let hits = intervals().zip(held).filter(|(interval, (_, y))| interval.contains(*y)).count();
         let promise = format!("the interval holds the number at level {}", percent(level));
-        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?;
+        let law = coverage_law(found.examples.fitted, level).ok();
+        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?.by_law(law, hits);
         kept.push(coverage.of_size(intervals().map(|interval| interval.hi - interval.lo)));
     }
     let bound = found.rules.abstention.as_ref().and_then(|abstention| abstention.wrong_beyond).unwrap_or(f64::INFINITY);
     let wrong: Vec<bool> = held.iter().map(|(said, y)| (said.mean - y).abs() > bound).collect();
     kept.extend(check_shares(found, &decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>(), &wrong)?);
+    kept.extend(check_answering(found, held.iter().map(|(said, _)| judge.answers(&|score| score.of_number(said))))?);
     Ok(kept)
+}
+
+/// The share that is sure enough to be answered.
+fn check_answering(found: &Calibration, answers: impl ExactSizeIterator<Item = bool>) -> Result<Option<Kept>> {
+    let Some(answering) = &found.rules.answering else { return Ok(None) };
+    let examples = answers.len();
+    let answered = answers.filter(|answered| *answered).count();
+    let promise = "inputs that are sure enough to be answered".to_owned();
+    let law = coverage_law(found.examples.fitted, answering.rule.share).ok();
+    Ok(Some(Kept::new(promise, answering.rule.share, Good::Above, answered, examples)?.by_law(law, answered)))
 }
 
 /// Errors among the answers, and false alarms.
@@ -367,7 +407,9 @@ fn check_shares(found: &Calibration, verdicts: &[Verdict], wrong: &[bool]) -> Re
     if let Some(outlier) = &found.rules.outlier {
         let alarms = verdicts.iter().filter(|verdict| **verdict == Verdict::OutOfDistribution).count();
         let promise = "false alarms of `out-of-distribution`".to_owned();
-        kept.push(Kept::new(promise, outlier.rule.alarms, Good::Below, alarms, verdicts.len())?);
+        let quiet = coverage_law(outlier.rule.examples, 1.0 - outlier.rule.alarms).ok();
+        let share = Kept::new(promise, outlier.rule.alarms, Good::Below, alarms, verdicts.len())?;
+        kept.push(share.by_law(quiet, verdicts.len() - alarms));
     }
     Ok(kept)
 }

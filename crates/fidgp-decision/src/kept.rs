@@ -1,5 +1,6 @@
 use fidgp_metrics::Interval;
 use fidgp_metrics::binomial;
+use fidgp_metrics::conformal::CoverageLaw;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -17,7 +18,7 @@ pub struct Kept {
     pub interval: Interval,
     /// Examples it was seen on.
     pub examples: usize,
-    /// Whether the examples agree with the promise: the interval does not lie on its wrong side.
+    /// Whether the examples agree with the promise: chance alone sees less of it more often than once in forty.
     pub kept: bool,
     /// Mean number of classes in a set, or mean width of an interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,6 +48,14 @@ impl Kept {
         let seen = if examples > 0 { hits as f64 / examples as f64 } else { f64::NAN };
         let seen = if seen.is_nan() { promised } else { seen };
         Ok(Self { promise, promised, seen, interval, examples, kept, mean_size: None })
+    }
+
+    /// Judged by the law of the count, where the rule's own share depends on the choice of its examples. So many of the examples
+    /// are on the good side.
+    #[must_use]
+    pub fn by_law(self, law: Option<CoverageLaw>, good: usize) -> Self {
+        let kept = law.map_or(self.kept, |law| law.at_most(good, self.examples) >= 0.025);
+        Self { kept, ..self }
     }
 
     /// With the mean size of its sets.

@@ -18,11 +18,12 @@ pub mod fit;
 pub mod kept;
 /// Whether the rules still hold for what comes in.
 pub mod monitor;
-/// Promises over many divisions of the same examples.
-pub mod splits;
+/// How far a model can be trusted: what a page says of it.
+pub mod trust;
 
 pub use calibration::{CALIBRATION_FILE, Calibration};
 pub use decide::{Decision, Verdict};
 pub use error::{DecisionError, Result};
 pub use evidence::{ClassEvidence, NumberEvidence, Score};
 pub use fit::Asked;
+pub use trust::{TRUST_FILE, Trust};

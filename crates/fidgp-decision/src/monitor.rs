@@ -157,6 +157,57 @@ pub fn monitor<'a>(
     Ok(Monitor { lines: count, alpha, log10_limit, series, accuracy, accuracy_before, watched, verdicts })
 }
 
+/// The same tests while a model is asked: they go on for as long as it is served, in memory that is bounded.
+pub struct Watch {
+    calibration: Calibration,
+    tested: Vec<Tested>,
+    lines: usize,
+    /// The largest evidence of the lines before these, by series.
+    earlier: Vec<f64>,
+}
+
+/// A watch begins anew after so many lines: its tests hold every value that they saw.
+const WATCHED_LINES: usize = 10_000;
+
+impl Watch {
+    /// Of a model's calibration.
+    ///
+    /// # Errors
+    /// When it is incomplete.
+    pub fn new(calibration: Calibration) -> Result<Self> {
+        let tested = series(&calibration)?;
+        Ok(Self { calibration, earlier: vec![0.0; tested.len()], tested, lines: 0 })
+    }
+
+    /// Looks at one more prediction, written as in a log.
+    ///
+    /// # Errors
+    /// When the calibration is incomplete.
+    pub fn add(&mut self, said: &Value) -> Result<()> {
+        if self.lines == WATCHED_LINES {
+            self.earlier = self.tested.iter().map(|one| one.test.log_largest()).collect();
+            (self.tested, self.lines) = (series(&self.calibration)?, 0);
+        }
+        self.lines += 1;
+        for one in &mut self.tested {
+            if let Some(value) = value(&self.calibration, said, &one.name) {
+                one.add(value, self.lines, f64::INFINITY);
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest evidence of a change in the last 10,000 to 20,000 lines, by series: an e-value as a logarithm to base
+    /// 10. While nothing changes, a series passes `k` among 10,000 lines with probability 10⁻ᵏ at most.
+    pub fn evidence(&self) -> Vec<(String, f64)> {
+        let largest = self.tested.iter().zip(&self.earlier);
+        let said = |(one, earlier): (&Tested, &f64)| {
+            (one.name.clone(), one.test.log_largest().max(*earlier) / std::f64::consts::LN_10)
+        };
+        largest.map(said).collect()
+    }
+}
+
 /// A level that was promised, and the examples that the rule rests on.
 #[derive(Clone, Copy)]
 struct Level {

@@ -5,8 +5,9 @@ use fidgp_decision::calibration::Feature;
 use fidgp_decision::decide::{Judge, Verdict};
 use fidgp_decision::evidence::Outside;
 use fidgp_decision::fit::{self, Asked, Named, Origin};
-use fidgp_decision::monitor::monitor;
-use fidgp_decision::{CALIBRATION_FILE, Calibration, ClassEvidence, NumberEvidence, Score};
+use fidgp_decision::monitor::{Watch, monitor};
+use fidgp_decision::trust::{About, Foreign, Seen, Trust};
+use fidgp_decision::{CALIBRATION_FILE, Calibration, ClassEvidence, NumberEvidence, Score, TRUST_FILE};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
@@ -238,6 +239,29 @@ fn quiet_months_raise_no_alarm_and_a_change_does() {
     assert!(accuracy.interval.hi < drifting.accuracy_before.unwrap(), "{accuracy:?}");
 }
 
+/// Watched for a month without change, and for the next with one: the evidence comes with the change. What comes after
+/// 10,000 lines is tested anew, and what was seen before is not forgotten at once.
+#[test]
+fn a_watch_sees_what_a_monitor_sees() {
+    let found = classes(0, 1000, &Asked::usual(Score::Total));
+    let (judge, rng) = (Judge::new(&found).unwrap(), &mut ChaCha8Rng::seed_from_u64(3));
+    let mut watch = Watch::new(found.clone()).unwrap();
+    let mut see = |lines: usize, harder: f64| {
+        for _ in 0..lines {
+            let (said, label) = class(rng, harder);
+            watch.add(&serde_json::from_str(&line(&said, label, &judge)).unwrap()).unwrap();
+        }
+        let names: Vec<_> = watch.evidence().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["class", "confidence", "epistemic", "total"]);
+        watch.evidence().into_iter().map(|(_, evidence)| evidence).fold(f64::MIN, f64::max)
+    };
+    let quiet = see(600, 1.0);
+    assert!(quiet < 3.0, "{quiet}");
+    let changed = see(9_400, 2.5);
+    assert!(changed > 10.0, "{changed}");
+    assert!(see(100, 2.5) >= changed, "the evidence is forgotten with the 10,001st line");
+}
+
 #[test]
 fn broken_logs_are_named() {
     let found = classes(0, 200, &Asked::usual(Score::Total));
@@ -245,4 +269,91 @@ fn broken_logs_are_named() {
     assert!(read("{").starts_with("log.jsonl:7 is no JSON"), "{}", read("{"));
     assert!(read("{}").contains("has none of the fields"), "{}", read("{}"));
     assert!(monitor(&found, [], 0.05).is_err());
+}
+
+#[test]
+fn a_share_is_answered_and_the_rest_abstained_from() {
+    let asked = Asked { coverage: Some(0.7), ..Asked::usual(Score::Epistemic) };
+    let found = classes(11, 4000, &asked);
+    assert!(found.rules.abstention.is_none());
+    let kept = found.check.iter().find(|kept| kept.promise.contains("sure enough")).unwrap();
+    assert!(kept.kept && (kept.seen - 0.7).abs() < 0.06, "{kept:?}");
+    let judge = Judge::new(&found).unwrap();
+    let rng = &mut ChaCha8Rng::seed_from_u64(12);
+    let said: Vec<_> = (0..4000).map(|_| judge.class(&class(rng, 1.0).0)).collect();
+    let abstained = said.iter().filter(|said| said.verdict == Verdict::Abstain).count() as f64 / 4000.0;
+    assert!((0.2..0.34).contains(&abstained), "{abstained}"); // 30 % less those called out of distribution
+    let reason = &said.iter().find(|said| said.verdict == Verdict::Abstain).unwrap().reason;
+    assert!(reason.ends_with("the surest 70 % are answered") && reason.contains(" is above "), "{reason}");
+    let accepted = &said.iter().find(|said| said.verdict == Verdict::Accept).unwrap().reason;
+    assert_eq!(accepted, "among the surest 70 %; no error rate was asked for");
+    let bad = Asked { coverage: Some(1.5), ..Asked::usual(Score::Total) };
+    assert!(bad.check().unwrap_err().to_string().starts_with("--coverage 1.5"));
+}
+
+#[test]
+fn what_was_seen_of_classes_is_counted() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(21);
+    let (examples, labels): (Vec<_>, Vec<_>) = (0..500).map(|_| class(rng, 1.0)).unzip();
+    let asked = Asked::usual(Score::Total);
+    let found = fit::classes(&examples, &labels, &classes_named(&["c0", "c1", "c2"]), &asked, origin()).unwrap();
+    let trust = Trust::of_classes(&found, About::default(), &examples, &labels).unwrap();
+    let Seen::Classes(seen) = &trust.seen else { panic!("classes") };
+    let right = examples.iter().zip(&labels).filter(|(said, label)| said.class() == **label).count();
+    assert_eq!(seen.right, right);
+    assert_eq!(seen.confusion.iter().map(|[_, _, count]| count).sum::<usize>(), 500);
+    let on_diagonal: usize = seen.confusion.iter().filter(|[truth, said, _]| truth == said).map(|one| one[2]).sum();
+    assert_eq!(on_diagonal, right);
+    assert_eq!(seen.by_class.iter().map(|row| row.held_back).sum::<usize>(), found.examples.held_back);
+    for (place, sizes) in seen.sizes.iter().enumerate() {
+        let covered: usize = seen.by_class.iter().map(|row| row.covered[place]).sum();
+        assert!((covered as f64 / found.examples.held_back as f64 - found.check[place].seen).abs() < 1e-12);
+        assert_eq!(sizes.counts.iter().sum::<usize>(), found.examples.held_back);
+        let sum: usize = sizes.counts.iter().enumerate().map(|(size, count)| size * count).sum();
+        assert!((sum as f64 / 100.0 - found.check[place].mean_size.unwrap()).abs() < 1e-12);
+    }
+    let decided = trust.decisions;
+    assert_eq!(decided.accept + decided.abstain + decided.foreign, found.examples.held_back);
+    let histogram = &trust.epistemic;
+    assert_eq!(histogram.right.iter().sum::<usize>(), right);
+    assert_eq!(histogram.wrong.iter().sum::<usize>(), 500 - right);
+    assert_eq!(trust.mistakes.len(), 12);
+    assert!(trust.mistakes.windows(2).all(|pair| pair[0].confidence >= pair[1].confidence));
+    assert!(
+        trust.mistakes.iter().all(|one| one.said != one.truth && examples[one.example].class() != labels[one.example])
+    );
+    let last = trust.curves[0].points.last().unwrap();
+    assert!((last[0] - 1.0).abs() < 1e-12 && (last[1] - (1.0 - right as f64 / 500.0)).abs() < 1e-12, "{last:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let trust =
+        Trust { foreign: vec![Foreign::of("a".to_owned(), &[Verdict::Accept, Verdict::OutOfDistribution])], ..trust };
+    assert_eq!((trust.foreign[0].inputs, trust.foreign[0].found, trust.foreign[0].accepted), (2, 1, 1));
+    assert_eq!(Trust::read(folder.path()).unwrap(), None);
+    trust.write(folder.path()).unwrap();
+    assert_eq!(Trust::read(folder.path()).unwrap(), Some(trust));
+    std::fs::write(folder.path().join(TRUST_FILE), "{}").unwrap();
+    assert!(Trust::read(folder.path()).unwrap_err().to_string().contains("trust.json"));
+    let other = Trust::of_classes(&found, About::default(), &examples[1..], &labels[1..]).unwrap_err();
+    assert!(other.to_string().starts_with("the examples are 499, the rules are of 500 others"), "{other}");
+}
+
+#[test]
+fn what_was_seen_of_numbers_is_counted() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(22);
+    let (examples, targets): (Vec<_>, Vec<_>) = (0..600).map(|_| number(rng)).unzip();
+    let asked = Asked { wrong_beyond: Some(0.7), ..Asked::usual(Score::Epistemic) };
+    let found = fit::numbers(&examples, &targets, &Named::default(), &asked, origin()).unwrap();
+    let trust = Trust::of_numbers(&found, About::default(), &examples, &targets).unwrap();
+    let Seen::Numbers(seen) = &trust.seen else { panic!("numbers") };
+    assert_eq!(seen.thirds.iter().map(|third| third.examples).sum::<usize>(), 120);
+    assert!(seen.thirds.windows(2).all(|pair| pair[0].to <= pair[1].from));
+    let covered: usize = seen.thirds.iter().map(|third| third.covered[0]).sum();
+    assert!((covered as f64 / 120.0 - found.check[0].seen).abs() < 1e-12);
+    assert!(seen.widths.iter().all(|one| one.quantiles.windows(2).all(|pair| pair[0] <= pair[1])));
+    assert!(seen.rmse >= seen.mae && seen.target_sd > seen.mae && seen.forecasts.len() == 500);
+    let wrong = examples.iter().zip(&targets).filter(|(said, y)| (said.mean - **y).abs() > 0.7).count();
+    assert_eq!(trust.epistemic.wrong.iter().sum::<usize>(), wrong);
+    assert_eq!(trust.epistemic.wrong_is, "off by more than 0.7");
+    assert!(trust.mistakes.windows(2).all(|pair| pair[0].deviations >= pair[1].deviations));
 }

@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
             Signature::Segmentation { crop: [h, w], classes, .. } => {
                 ([3, h, w], classes, vec![options.batch as i64, h, w])
             }
-            Signature::Regression { .. } => {
+            Signature::Regression { .. } | Signature::Rows { .. } => {
                 return Err(LabError::config("data.set", "is a table; the bench measures image networks"));
             }
         };
@@ -212,7 +212,7 @@ impl<'a> Bench<'a> {
         self.replayed("network with given weights", || {
             let mut pass = given.with_weights(&leaves).computing_in(self.model.compute);
             let outputs = self.model.network.forward(&self.x, &mut pass)?;
-            let loss = self.model.likelihood.nll(&outputs, &self.y);
+            let loss = self.model.nll(&outputs, &self.y);
             Tensor::f_run_backward(&[loss], &leaves, false, false)?;
             Ok(())
         })

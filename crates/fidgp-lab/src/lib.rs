@@ -66,6 +66,7 @@ pub mod predict;
 pub mod reference;
 pub mod run_folder;
 pub mod source;
+pub mod starter;
 pub mod train;
 pub mod verify;
 

@@ -125,7 +125,7 @@ predict.window = [64, 64]
 });
 
 /// Methods, flows and noises that the other configs do not have.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 19] = [
     "method=svgp + baseline.inducing_points=3",
     "method=laplace + baseline.prior_precision=1.0 + baseline.structure=full",
     "method=mc-dropout",
@@ -141,6 +141,8 @@ const OTHERS: [&str; 17] = [
     "likelihood.noise={kind=\"predicted\"} + likelihood.beta_nll=0.5",
     "data={set=\"uci\", name=\"yacht\", splits=\"gap\"}",
     "data={set=\"table\", path=\"houses.csv\", target=\"price\", gap=\"size\"}",
+    "data={set=\"table\", path=\"houses.csv\", group=\"street\", inputs=3, classes=2}",
+    "data={set=\"table\", path=\"houses.csv\", time=\"sold\", target_transform=\"log\"}",
     "train.schedule={kind=\"cosine\"}",
     "train.alignment=0.1",
 ];

@@ -252,3 +252,21 @@ fn equal_weights_are_the_plain_threshold() {
         assert_eq!(shifted.at(2.5).to_bits(), threshold(&scores, level).unwrap().to_bits(), "{level}");
     }
 }
+
+#[test]
+fn the_beta_binomial_law_is_that_of_scipy() {
+    // scipy.stats.betabinom(m, k, n + 1 - k).cdf(x)
+    for (n, level, hits, of, expected) in CDF {
+        let found = coverage_law(n, level).unwrap().at_most(hits, of);
+        assert!((found / expected - 1.0).abs() < 1e-7, "{n} {level} {hits} of {of}: {found}, not {expected}");
+    }
+    assert!((coverage_law(100, 0.9).unwrap().at_most(50, 50) - 1.0).abs() < 1e-12);
+}
+
+const CDF: [(usize, f64, usize, usize, f64); 5] = [
+    (100, 0.9, 40, 50, 0.052_195_522_433),
+    (2000, 0.9, 7100, 8000, 0.051_192_855_733),
+    (2000, 0.95, 7500, 8000, 0.014_812_011_396),
+    (19, 0.95, 90, 100, 0.162_697_254_096),
+    (480, 0.9, 100, 120, 0.027_531_108_343),
+];

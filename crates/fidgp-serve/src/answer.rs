@@ -13,6 +13,9 @@ pub struct Answer {
     /// The largest Monte-Carlo error of a probability, where a tolerance was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
+    /// What was put in place of what is missing or not known, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
     /// How unlike the training data the input is, for models that were calibrated for it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub ood: Option<OutOfDistribution>,
@@ -120,6 +123,31 @@ impl Answer {
         match &self.prediction {
             Prediction::Classes { uncertainty, .. } | Prediction::Pixels { uncertainty, .. } => uncertainty.epistemic,
             Prediction::Number { epistemic, .. } => *epistemic,
+        }
+    }
+
+    /// Whether every number is one that JSON can hold.
+    pub fn is_finite(&self) -> bool {
+        let three = |u: &Uncertainty| [u.total, u.aleatoric, u.epistemic];
+        let (some, others) = match &self.prediction {
+            Prediction::Classes { probabilities, uncertainty, .. } => (&probabilities[..], three(uncertainty).to_vec()),
+            Prediction::Pixels { shares, uncertainty, .. } => (&shares[..], three(uncertainty).to_vec()),
+            Prediction::Number { mean, sd, epistemic, aleatoric, intervals } => {
+                let ends = intervals.iter().flat_map(|interval| [interval.lower, interval.upper]);
+                (&[][..], [*mean, *sd, *epistemic, *aleatoric].into_iter().chain(ends).collect())
+            }
+        };
+        let scores = self.ood.iter().flat_map(|ood| [ood.ood_score, ood.ood_p]);
+        some.iter().copied().chain(others).chain(scores).chain(self.error).all(f64::is_finite)
+    }
+
+    /// Leaves out the sets and intervals of other levels.
+    pub fn keep_level(&mut self, level: f64) {
+        let same = |other: f64| (other - level).abs() < 1e-9;
+        match &mut self.prediction {
+            Prediction::Classes { sets, .. } => sets.retain(|set| same(set.level)),
+            Prediction::Number { intervals, .. } => intervals.retain(|interval| same(interval.level)),
+            Prediction::Pixels { .. } => {}
         }
     }
 

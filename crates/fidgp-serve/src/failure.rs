@@ -29,9 +29,10 @@ impl Failure {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why)
     }
 
-    /// A form that is broken or too large.
+    /// A form that is broken or too large. What the reader has no status for is the sender's fault as well.
     pub fn of_multipart(error: &MultipartError) -> Self {
-        Self::new(error.status(), error.body_text())
+        let status = error.status();
+        Self::new(if status.is_server_error() { StatusCode::BAD_REQUEST } else { status }, error.body_text())
     }
 }
 

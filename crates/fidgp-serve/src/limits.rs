@@ -21,6 +21,8 @@ pub struct Limits {
     pub time: Duration,
     /// From a connection's start to the end of its request's headers.
     pub header_time: Duration,
+    /// Bytes of a request's headers; one with more is answered 431.
+    pub header: usize,
     /// Connections at the same time; others are closed.
     pub connections: usize,
     /// From the signal to stop to the end, whatever is still under way.
@@ -38,7 +40,8 @@ impl Default for Limits {
             draws: 256,
             time: Duration::from_secs(60),
             header_time: Duration::from_secs(10),
-            connections: 512,
+            header: 64 << 10,
+            connections: 1024,
             shutdown: Duration::from_secs(30),
         }
     }

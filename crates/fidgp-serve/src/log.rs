@@ -33,7 +33,7 @@ impl PredictionLog {
         Ok(Self { path: path.to_owned(), most, kept, inputs, file: Mutex::new((file, written)) })
     }
 
-    /// Writes the answers of a request.
+    /// Writes the answers of a request. When it returns the system has them: they outlive the program, not a power cut.
     ///
     /// # Errors
     /// When the disk does not take them.
@@ -45,8 +45,10 @@ impl PredictionLog {
             line["time"] = time.into();
             line["model"] = model.into();
             line["request"] = request.into();
-            if let (true, Item::Row(row)) = (self.inputs, item) {
-                line["features"] = json!(row);
+            match item {
+                Item::Row(row) if self.inputs => line["features"] = json!(row),
+                Item::Cells(cells) if self.inputs => line["features"] = cells.iter().map(|cell| logged(cell)).collect(),
+                _ => {}
             }
             lines += &without_null(line).to_string();
             lines.push('\n');
@@ -55,7 +57,10 @@ impl PredictionLog {
         if file.1 > 0 && file.1 + lines.len() as u64 > self.most {
             *file = (self.begin_anew()?, 0);
         }
-        file.0.write_all(lines.as_bytes())?;
+        if let Err(error) = file.0.write_all(lines.as_bytes()) {
+            let _ = file.0.set_len(file.1); // no half line stays on a full disk
+            return Err(error);
+        }
         file.1 += lines.len() as u64;
         Ok(())
     }
@@ -86,6 +91,12 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
+/// A cell as a number where it is one, nothing where it is empty.
+fn logged(cell: &str) -> Value {
+    let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
+    if cell.is_empty() { Value::Null } else { number.map_or_else(|| cell.into(), Value::from) }
+}
+
 /// JSON has no NaN: what would be null is left out.
 fn without_null(line: Value) -> Value {
     match line {
@@ -105,7 +116,7 @@ mod tests {
         let path = folder.path().join("log.jsonl");
         let log = PredictionLog::open(&path, 300, 2, true).unwrap();
         let number = Prediction::Number { mean: 1.0, sd: 2.0, epistemic: 0.5, aleatoric: 1.9, intervals: Vec::new() };
-        let answer = Answer { prediction: number, draws: 8, error: None, ood: None, decision: None };
+        let answer = Answer { prediction: number, draws: 8, error: None, flags: Vec::new(), ood: None, decision: None };
         for request in 0..12 {
             log.write("m", &request.to_string(), &[Item::Row(vec![0.25])], std::slice::from_ref(&answer)).unwrap();
         }

@@ -1,8 +1,8 @@
 //! Counters and histograms in the format that Prometheus reads.
 
-use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -15,105 +15,150 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::answer::Answer;
 
 type Labels = Vec<(String, String)>;
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+type Whole = Family<Labels, Gauge<u64, AtomicU64>>;
+type Real = Family<Labels, Gauge<f64, AtomicU64>>;
 
-/// What is counted of one model.
+/// What a model may say of a prediction.
+const VERDICTS: [&str; 3] = ["accept", "abstain", "out-of-distribution"];
+
+/// What is counted for each model and version.
 #[derive(Clone, Debug)]
-pub struct ModelMetrics {
-    /// Inputs in the batches that the model was given.
-    pub batch_size: Histogram,
-    seconds: Histogram,
-    success: Gauge<u64, AtomicU64>,
-    failure: Gauge<u64, AtomicU64>,
-    inputs: Gauge<u64, AtomicU64>,
-    microseconds: Gauge<u64, AtomicU64>,
+struct OfModels {
+    batch_size: Histograms,
+    seconds: Histograms,
+    success: Whole,
+    failure: Whole,
+    inputs: Whole,
+    microseconds: Whole,
     decisions: Family<Labels, Counter>,
-    epistemic: Gauge<f64, AtomicU64>,
-    alarms: Counter,
+    epistemic: Real,
+    alarms: Family<Labels, Counter>,
+    drift: Real,
+}
+
+impl OfModels {
+    fn register(registry: &mut Registry) -> Self {
+        let batches: fn() -> Histogram = || Histogram::new(exponential_buckets(1.0, 2.0, 9));
+        let seconds: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 16));
+        let all = Self {
+            batch_size: Family::new_with_constructor(batches),
+            seconds: Family::new_with_constructor(seconds),
+            success: Family::default(),
+            failure: Family::default(),
+            inputs: Family::default(),
+            microseconds: Family::default(),
+            decisions: Family::default(),
+            epistemic: Family::default(),
+            alarms: Family::default(),
+            drift: Family::default(),
+        };
+        let Self { batch_size, seconds, success, failure, inputs, microseconds, .. } = all.clone();
+        let Self { decisions, epistemic, alarms, drift, .. } = all.clone();
+        registry.register("fidgp_batch_size", "Inputs in a batch", batch_size);
+        registry.register_with_unit("request_predict", "Time of a prediction request", Unit::Seconds, seconds);
+        registry.register("nv_inference_request_success", "Answered requests", success);
+        registry.register("nv_inference_request_failure", "Failed requests", failure);
+        registry.register("nv_inference_count", "Answered inputs", inputs);
+        registry.register("nv_inference_request_duration_us", "Time of all requests, microseconds", microseconds);
+        registry.register("fidgp_decisions", "Inputs by decision", decisions);
+        registry.register("fidgp_epistemic_mean", "Mean epistemic uncertainty of the last request", epistemic);
+        registry.register("fidgp_ood_alarms", "Inputs called out-of-distribution", alarms);
+        registry.register(
+            "fidgp_drift_log10_e",
+            "Evidence that inputs or predictions have changed since calibration, by series",
+            drift,
+        );
+        all
+    }
+}
+
+/// What is counted of one model. With its last holder its numbers leave the page.
+#[derive(Debug)]
+pub struct ModelMetrics {
+    all: OfModels,
+    labels: Labels,
+    series: Mutex<BTreeSet<String>>,
 }
 
 /// All metrics of a server.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: std::sync::Mutex<Registry>,
+    registry: Registry,
     refused: Family<Labels, Counter>,
+    unlogged: Counter,
+    queue: Whole,
+    models: OfModels,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let (mut registry, refused) = (Registry::default(), Family::default());
+        let mut registry = Registry::default();
+        let (refused, unlogged, queue) = (Family::default(), Counter::default(), Whole::default());
         registry.register(
             "fidgp_refused_requests",
             "Requests answered with an error, by status",
             Family::clone(&refused),
         );
-        Self { registry: std::sync::Mutex::new(registry), refused }
+        registry.register(
+            "fidgp_unlogged_requests",
+            "Requests that the prediction log could not take",
+            Counter::clone(&unlogged),
+        );
+        registry.register("fidgp_queue_inputs", "Inputs that wait or are being answered", Family::clone(&queue));
+        let models = OfModels::register(&mut registry);
+        Self { registry, refused, unlogged, queue, models }
     }
 }
 
 impl Metrics {
     /// Metrics of one more model, labelled with its name and version.
     pub fn model(&self, name: &str, version: &str) -> Arc<ModelMetrics> {
-        let batches = || Histogram::new(exponential_buckets(1.0, 2.0, 9));
-        let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 16));
-        let metrics = ModelMetrics {
-            batch_size: batches(),
-            seconds: seconds(),
-            success: Gauge::default(),
-            failure: Gauge::default(),
-            inputs: Gauge::default(),
-            microseconds: Gauge::default(),
-            decisions: Family::default(),
-            epistemic: Gauge::default(),
-            alarms: Counter::default(),
-        };
-        let labels = [("model", name), ("version", version)]
-            .map(|(key, value)| (key.to_owned().into(), value.to_owned().into()));
-        let mut registry = self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let of_model = registry.sub_registry_with_labels(labels.into_iter());
-        let ModelMetrics { batch_size, seconds, success, failure, inputs, microseconds, decisions, epistemic, alarms } =
-            metrics.clone();
-        of_model.register("fidgp_batch_size", "Inputs in a batch", batch_size);
-        of_model.register_with_unit("request_predict", "Time of a prediction request", Unit::Seconds, seconds);
-        of_model.register("nv_inference_request_success", "Answered requests", success);
-        of_model.register("nv_inference_request_failure", "Failed requests", failure);
-        of_model.register("nv_inference_count", "Answered inputs", inputs);
-        of_model.register("nv_inference_request_duration_us", "Time of all requests, microseconds", microseconds);
-        of_model.register("fidgp_decisions", "Inputs by decision", decisions);
-        of_model.register("fidgp_epistemic_mean", "Mean epistemic uncertainty of the last request", epistemic);
-        of_model.register("fidgp_ood_alarms", "Inputs called out-of-distribution", alarms);
+        let labels = vec![label("model", name), label("version", version)];
+        let metrics = ModelMetrics { all: self.models.clone(), labels, series: Mutex::default() };
+        let (all, labels) = (&metrics.all, &metrics.labels); // zeros are shown from the start
+        drop((all.batch_size.get_or_create(labels), all.seconds.get_or_create(labels)));
+        for counted in [&all.success, &all.failure, &all.inputs, &all.microseconds] {
+            drop(counted.get_or_create(labels));
+        }
+        drop(all.alarms.get_or_create(labels));
         Arc::new(metrics)
     }
 
     /// A request that was answered with an error.
     pub fn refused(&self, status: u16) {
-        self.refused.get_or_create(&vec![("status".to_owned(), status.to_string())]).inc();
+        self.refused.get_or_create(&vec![label("status", &status.to_string())]).inc();
+    }
+
+    /// A request that was answered, and not logged.
+    pub fn unlogged(&self) {
+        self.unlogged.inc();
     }
 
     /// All of them, and the inputs that wait for each model.
     pub fn text(&self, waiting: &[(String, usize)]) -> String {
+        self.queue.clear();
+        for (model, count) in waiting {
+            self.queue.get_or_create(&vec![label("model", model)]).set(*count as u64);
+        }
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if encode(&mut text, &registry).is_err() {
+        if encode(&mut text, &self.registry).is_err() {
             text.clear();
         }
-        let end = text.rfind("# EOF").unwrap_or(text.len());
-        let mut queue =
-            "# HELP fidgp_queue_inputs Inputs that wait or are being answered.\n# TYPE fidgp_queue_inputs gauge\n"
-                .to_owned();
-        for (model, count) in waiting {
-            let _ = writeln!(queue, "fidgp_queue_inputs{{model=\"{}\"}} {count}", label(model));
-        }
-        text.insert_str(end, &queue);
         text
     }
 }
 
-/// A label's value as the format wants it.
-fn label(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+fn label(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
 }
 
 impl ModelMetrics {
+    /// A batch that the model was given.
+    pub fn batch(&self, inputs: usize) {
+        self.all.batch_size.get_or_create(&self.labels).observe(inputs as f64);
+    }
+
     /// A request that was answered.
     pub fn answered<'a>(&self, answers: impl Iterator<Item = &'a Answer>, time: Duration) {
         let (mut count, mut epistemic) = (0_u64, 0.0);
@@ -121,33 +166,62 @@ impl ModelMetrics {
             count += 1;
             epistemic += answer.epistemic();
             if let Some(verdict) = answer.verdict() {
-                self.decisions.get_or_create(&vec![("decision".to_owned(), verdict.to_owned())]).inc();
+                self.all.decisions.get_or_create(&self.with("decision", verdict)).inc();
                 if verdict == "out-of-distribution" {
-                    self.alarms.inc();
+                    self.all.alarms.get_or_create(&self.labels).inc();
                 }
             }
         }
-        self.success.inc();
-        self.inputs.inc_by(count);
+        self.all.success.get_or_create(&self.labels).inc();
+        self.all.inputs.get_or_create(&self.labels).inc_by(count);
         if count > 0 {
-            self.epistemic.set(epistemic / count as f64);
+            self.all.epistemic.get_or_create(&self.labels).set(epistemic / count as f64);
         }
         self.timed(time);
     }
 
     /// A request that failed.
     pub fn failed(&self, time: Duration) {
-        self.failure.inc();
+        self.all.failure.get_or_create(&self.labels).inc();
         self.timed(time);
     }
 
-    /// Answered requests so far.
-    pub fn successes(&self) -> u64 {
-        self.success.inner().load(Ordering::Relaxed)
+    /// What the model says of drift.
+    pub fn drifted(&self, series: Vec<(String, f64)>) {
+        let mut known = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, log10_e) in series {
+            self.all.drift.get_or_create(&self.with("series", &name)).set(log10_e);
+            known.insert(name);
+        }
+    }
+
+    fn with(&self, name: &str, value: &str) -> Labels {
+        [self.labels.clone(), vec![label(name, value)]].concat()
     }
 
     fn timed(&self, time: Duration) {
-        self.seconds.observe(time.as_secs_f64());
-        self.microseconds.inc_by(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        self.all.seconds.get_or_create(&self.labels).observe(time.as_secs_f64());
+        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.all.microseconds.get_or_create(&self.labels).inc_by(microseconds);
+    }
+}
+
+/// A server whose models are often replaced would otherwise show, and keep, ever more of them.
+impl Drop for ModelMetrics {
+    fn drop(&mut self) {
+        let (all, labels) = (&self.all, &self.labels);
+        all.batch_size.remove(labels);
+        all.seconds.remove(labels);
+        for counted in [&all.success, &all.failure, &all.inputs, &all.microseconds] {
+            counted.remove(labels);
+        }
+        all.epistemic.remove(labels);
+        all.alarms.remove(labels);
+        for verdict in VERDICTS {
+            all.decisions.remove(&self.with("decision", verdict));
+        }
+        for name in self.series.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            all.drift.remove(&self.with("series", name));
+        }
     }
 }

@@ -14,6 +14,12 @@ pub trait Model: Send {
     /// # Errors
     /// When nothing can be said about any of them.
     fn predict(&mut self, items: &[Item], options: &Options) -> Result<Vec<Result<Answer, ModelError>>, ModelError>;
+
+    /// Evidence that what comes in has changed since the model was calibrated: series by name, e-values as logarithms to
+    /// base 10. None for a model that cannot say.
+    fn drift(&self) -> Vec<(String, f64)> {
+        Vec::new()
+    }
 }
 
 /// One input.
@@ -25,6 +31,8 @@ pub enum Item {
     Pixels(Vec<f32>),
     /// A row of a table, its features in the model's order.
     Row(Vec<f64>),
+    /// The same as text, for models whose columns hold more than numbers; an empty cell is a missing value.
+    Cells(Vec<String>),
 }
 
 /// What a model takes.
@@ -39,6 +47,10 @@ pub enum Takes {
     Rows {
         /// Their names, in order.
         features: Vec<String>,
+        /// A row to begin with, such as the means of the training data; may be empty.
+        example: Vec<f64>,
+        /// Whether some of them may be texts, or missing: then rows come as [`Item::Cells`].
+        mixed: bool,
     },
 }
 

@@ -13,6 +13,11 @@ pub async fn css() -> Response {
     ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("page/page.css")).into_response()
 }
 
+/// All paths, what they take and what they answer, as OpenAPI says it.
+pub async fn openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], include_str!("page/openapi.json")).into_response()
+}
+
 /// What it does.
 pub async fn js() -> Response {
     ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/page.js")).into_response()

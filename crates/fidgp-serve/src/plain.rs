@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::failure::{self, Failure};
 use crate::limits::Limits;
 use crate::model::{Item, Options, Signature, Takes};
-use crate::protocol::{BadRequest, check_count, finite, options};
+use crate::protocol::{BadRequest, check_count, finite, level, options};
 
 /// What may stand behind the question mark of `/predict`.
 #[derive(Debug, Default, Deserialize)]
@@ -20,14 +20,16 @@ pub struct Query {
     pub draws: Option<u64>,
     /// Largest Monte-Carlo error of a probability.
     pub tolerance: Option<f64>,
+    /// One level of sets or intervals.
+    pub level: Option<f64>,
 }
 
 impl Query {
-    /// The options among them.
+    /// The options among them, and the level.
     ///
     /// # Errors
     /// When one is out of range.
-    pub fn options(&self, limits: &Limits) -> Result<Options, BadRequest> {
+    pub fn options(&self, signature: &Signature, limits: &Limits) -> Result<(Options, Option<f64>), BadRequest> {
         let mut named = Map::new();
         if let Some(draws) = self.draws {
             named.insert("draws".to_owned(), draws.into());
@@ -35,7 +37,10 @@ impl Query {
         if let Some(tolerance) = self.tolerance {
             named.insert("tolerance".to_owned(), tolerance.into());
         }
-        options(&named, limits)
+        if let Some(level) = self.level {
+            named.insert("level".to_owned(), level.into());
+        }
+        Ok((options(&named, limits)?, level(&named, signature)?))
     }
 }
 
@@ -51,7 +56,7 @@ struct Rows {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Row {
-    Values(Vec<f64>),
+    Values(Vec<Value>),
     Named(Map<String, Value>),
 }
 
@@ -65,9 +70,9 @@ pub async fn items(request: Request, signature: &Signature, limits: &Limits) -> 
             let body = failure::body(request).await?;
             vec![("picture".to_owned(), Item::Picture(body.to_vec()))]
         }
-        (Takes::Rows { features }, "application/json") => {
+        (Takes::Rows { features, mixed, .. }, "application/json") => {
             let body = failure::body(request).await?;
-            rows(&body, features)?
+            rows(&body, features, *mixed)?
         }
         (Takes::Pictures { .. }, _) => {
             return Err(Failure::unsupported(
@@ -95,21 +100,45 @@ async fn files(request: Request) -> Result<Vec<(String, Item)>, Failure> {
     Ok(items)
 }
 
-fn rows(body: &[u8], features: &[String]) -> Result<Vec<(String, Item)>, BadRequest> {
+fn rows(body: &[u8], features: &[String], mixed: bool) -> Result<Vec<(String, Item)>, BadRequest> {
     let read: Rows = serde_json::from_slice(body).map_err(|error| BadRequest::new(error.to_string()))?;
     if read.row.is_some() && !read.rows.is_empty() {
         return Err(BadRequest::new("give either `row` or `rows`"));
     }
     let rows = read.row.into_iter().chain(read.rows).enumerate();
     let item = |(number, row): (usize, Row)| {
-        let item = values(row, features).and_then(finite);
+        let item = values(row, features).and_then(|values| {
+            let named = features.iter().zip(&values);
+            if mixed {
+                Ok(Item::Cells(named.map(|(name, value)| cell(name, value)).collect::<Result<_, _>>()?))
+            } else {
+                finite(named.map(|(name, value)| as_number(name, value)).collect::<Result<_, _>>()?)
+            }
+        });
         let item = item.map_err(|error| BadRequest::new(format!("row {number}: {error}")))?;
         Ok((format!("row {number}"), item))
     };
     rows.map(item).collect()
 }
 
-fn values(row: Row, features: &[String]) -> Result<Vec<f64>, BadRequest> {
+/// A value as the cell of a table; `null` is a missing one.
+fn cell(name: &str, value: &Value) -> Result<String, BadRequest> {
+    match value {
+        Value::Null => Ok(String::new()),
+        Value::Bool(yes) => Ok(yes.to_string()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(_) | Value::Object(_) => {
+            Err(BadRequest::new(format!("`{name}` is neither a number, a text, true or false, nor null")))
+        }
+    }
+}
+
+fn as_number(name: &str, value: &Value) -> Result<f64, BadRequest> {
+    value.as_f64().ok_or_else(|| BadRequest::new(format!("`{name}` is not a number")))
+}
+
+fn values(row: Row, features: &[String]) -> Result<Vec<Value>, BadRequest> {
     match row {
         Row::Values(values) if values.len() == features.len() => Ok(values),
         Row::Values(values) => Err(BadRequest::new(format!(
@@ -121,10 +150,8 @@ fn values(row: Row, features: &[String]) -> Result<Vec<f64>, BadRequest> {
             if let Some(other) = named.keys().find(|name| !features.contains(name)) {
                 return Err(BadRequest::new(format!("`{other}` is not one of the model's features {features:?}")));
             }
-            let value = |name: &String| {
-                let value = named.get(name).ok_or_else(|| BadRequest::new(format!("`{name}` is missing")))?;
-                value.as_f64().ok_or_else(|| BadRequest::new(format!("`{name}` is not a number")))
-            };
+            let value =
+                |name: &String| named.get(name).cloned().ok_or_else(|| BadRequest::new(format!("`{name}` is missing")));
             features.iter().map(value).collect()
         }
     }

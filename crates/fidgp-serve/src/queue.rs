@@ -1,9 +1,9 @@
 //! One queue and one worker thread for each model: requests wait, are joined into batches, and are answered.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -12,8 +12,8 @@ use crate::metrics::ModelMetrics;
 use crate::model::{Item, Model, ModelError, Options};
 use crate::{Answer, Signature};
 
-/// The answers of one request, or why there are none.
-pub type Answers = Result<Vec<Result<Answer, ModelError>>, ModelError>;
+/// The answers of one request, each or why there is none.
+pub type Answers = Vec<Result<Answer, ModelError>>;
 
 /// Why a request was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,25 @@ pub struct Queue {
     sender: SyncSender<Job>,
     waiting: Arc<AtomicUsize>,
     most: usize,
+    pace: Arc<Pace>,
+    time: Duration,
     signature: Signature,
+}
+
+/// Seconds that the model took for an input lately, as bits of an f64.
+#[derive(Debug, Default)]
+struct Pace(AtomicU64);
+
+impl Pace {
+    fn saw(&self, inputs: usize, time: Duration) {
+        let (now, before) = (time.as_secs_f64() / inputs.max(1) as f64, self.seconds());
+        let mixed = if before > 0.0 { 0.7 * before + 0.3 * now } else { now };
+        self.0.store(mixed.to_bits(), Ordering::Relaxed);
+    }
+
+    fn seconds(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
 }
 
 impl Queue {
@@ -55,9 +73,11 @@ impl Queue {
         let signature = model.signature();
         let (sender, jobs) = mpsc::sync_channel(limits.queue.max(1));
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut worker = Worker { jobs, waiting: waiting.clone(), limits: limits.clone(), metrics, left: None };
+        let pace = Arc::new(Pace::default());
+        let mut worker =
+            Worker { jobs, waiting: waiting.clone(), pace: pace.clone(), limits: limits.clone(), metrics, left: None };
         std::thread::Builder::new().name(format!("model {name}")).spawn(move || worker.run(model.as_mut()))?;
-        Ok(Self { sender, waiting, most: limits.queue, signature })
+        Ok(Self { sender, waiting, most: limits.queue, pace, time: limits.time, signature })
     }
 
     /// What the model takes and gives.
@@ -73,10 +93,13 @@ impl Queue {
     /// Waits for the answers to some inputs.
     ///
     /// # Errors
-    /// When too many wait already, or the worker has ended.
+    /// When too many wait already, or longer than a request may take, or when the worker has ended.
     pub async fn ask(&self, items: Vec<Item>, options: Options) -> Result<Answers, Refused> {
         let (reply, answers) = oneshot::channel();
         let count = items.len();
+        if self.waiting() as f64 * self.pace.seconds() > self.time.as_secs_f64() {
+            return Err(Refused::Full);
+        }
         let place = Place::take(&self.waiting, count, self.most).ok_or(Refused::Full)?;
         match self.sender.try_send(Job { items, options, reply }) {
             Ok(()) => {}
@@ -108,9 +131,17 @@ impl Drop for Place<'_> {
     }
 }
 
+/// What is beyond the numbers that a model can compute with has no answer.
+fn finite(answer: Answer) -> Result<Answer, ModelError> {
+    let beyond =
+        || ModelError::Input("the model's answer is not a finite number: the input is too large for it".to_owned());
+    answer.is_finite().then_some(answer).ok_or_else(beyond)
+}
+
 struct Worker {
     jobs: Receiver<Job>,
     waiting: Arc<AtomicUsize>,
+    pace: Arc<Pace>,
     limits: Limits,
     metrics: Arc<ModelMetrics>,
     /// A job that did not fit into the last batch.
@@ -155,30 +186,47 @@ impl Worker {
         let Some(options) = jobs.first().map(|job| job.options) else { return };
         let counts: Vec<usize> = jobs.iter().map(|job| job.items.len()).collect();
         let items: Vec<Item> = jobs.iter_mut().flat_map(|job| std::mem::take(&mut job.items)).collect();
-        match self.predict(model, &items, &options) {
-            Ok(answers) => {
-                let mut answers = answers.into_iter();
-                for (job, count) in jobs.into_iter().zip(counts) {
-                    let _ = job.reply.send(Ok(answers.by_ref().take(count).collect()));
-                }
-            }
-            Err(error) => jobs.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
+        let begun = Instant::now();
+        let gone = || jobs.iter().all(|job| job.reply.is_closed());
+        let mut answers = self.predict(model, &items, &options, &gone).into_iter();
+        self.pace.saw(items.len(), begun.elapsed());
+        for (job, count) in jobs.into_iter().zip(counts) {
+            let _ = job.reply.send(answers.by_ref().take(count).collect());
         }
     }
 
-    /// All answers, batch by batch. A panic of the model is an error of these inputs alone: the worker lives on.
-    fn predict(&self, model: &mut dyn Model, items: &[Item], options: &Options) -> Answers {
+    /// All answers, batch by batch. Where a batch fails, each of its inputs is asked alone: one that the model cannot bear
+    /// spoils no other, not even of its own request.
+    /// Where nobody waits for an answer any more it stops.
+    fn predict(&self, model: &mut dyn Model, items: &[Item], options: &Options, gone: &dyn Fn() -> bool) -> Answers {
         let mut answers = Vec::with_capacity(items.len());
         for batch in items.chunks(self.limits.batch.max(1)) {
-            self.metrics.batch_size.observe(batch.len() as f64);
-            let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| model.predict(batch, options)));
-            let answered = attempt.unwrap_or_else(|_| Err(ModelError::Failed("the model panicked".to_owned())))?;
-            if answered.len() != batch.len() {
-                let why = format!("the model gave {} answers to {} inputs", answered.len(), batch.len());
-                return Err(ModelError::Failed(why));
+            if gone() {
+                break;
             }
-            answers.extend(answered);
+            self.metrics.batch(batch.len());
+            match attempt(model, batch, options) {
+                Ok(answered) => answers.extend(answered),
+                Err(error) if batch.len() == 1 => answers.push(Err(error)),
+                Err(_) => {
+                    for item in batch.iter().take_while(|_| !gone()) {
+                        let alone = attempt(model, std::slice::from_ref(item), options);
+                        answers.extend(alone.unwrap_or_else(|error| vec![Err(error)]));
+                    }
+                }
+            }
         }
-        Ok(answers)
+        self.metrics.drifted(model.drift());
+        answers.into_iter().map(|answer| answer.and_then(finite)).collect()
     }
+}
+
+/// One answer for each item. A panic of the model is an error: the worker lives on.
+fn attempt(model: &mut dyn Model, batch: &[Item], options: &Options) -> Result<Answers, ModelError> {
+    let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| model.predict(batch, options)));
+    let answered = attempt.unwrap_or_else(|_| Err(ModelError::Failed("the model panicked".to_owned())))?;
+    if answered.len() == batch.len() {
+        return Ok(answered);
+    }
+    Err(ModelError::Failed(format!("the model gave {} answers to {} inputs", answered.len(), batch.len())))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use crate::limits::Limits;
@@ -56,6 +56,8 @@ pub struct Repository {
     places: RwLock<BTreeMap<String, Place>>,
     open: Box<Open>,
     limits: Limits,
+    /// One model is opened at a time.
+    opening: Mutex<()>,
     /// Of all models.
     pub metrics: Metrics,
 }
@@ -72,7 +74,8 @@ impl Repository {
     /// # Errors
     /// When a name is given twice, or a folder cannot be opened.
     pub fn open(folders: Vec<(String, PathBuf)>, limits: Limits, open: Box<Open>) -> Result<Self, String> {
-        let repository = Self { places: RwLock::default(), open, limits, metrics: Metrics::default() };
+        let repository =
+            Self { places: RwLock::default(), open, limits, opening: Mutex::default(), metrics: Metrics::default() };
         for (name, folder) in folders {
             let place =
                 Place { seen: Stamp::default(), folder, opened: 0, served: None, reason: "not loaded".to_owned() };
@@ -89,6 +92,7 @@ impl Repository {
     /// # Errors
     /// When there is no such name or its folder cannot be opened; then the old one stays.
     pub fn load(&self, name: &str) -> Result<(), String> {
+        let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let (folder, number) = {
             let places = self.read();
             let place = places.get(name).ok_or_else(|| format!("no model is called `{name}`"))?;
@@ -171,11 +175,11 @@ impl Repository {
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, Place>> {
-        self.places.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Place>> {
-        self.places.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.places.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,6 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -22,7 +23,7 @@ use crate::limits::Limits;
 use crate::log::PredictionLog;
 use crate::model::{Item, ModelError, Options};
 use crate::plain;
-use crate::protocol::{self, BadRequest, InferRequest, ServerMetadata};
+use crate::protocol::{self, BadRequest, IndexRequest, InferRequest, ServerMetadata};
 use crate::repository::{Repository, Served};
 use crate::security::Token;
 
@@ -56,6 +57,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/", get(crate::page::html))
         .route("/page.css", get(crate::page::css))
         .route("/page.js", get(crate::page::js))
+        .route("/openapi.json", get(crate::page::openapi))
         .route("/v2/health/live", get(|| async { Json(json!({"live": true})) }))
         .route("/v2/health/ready", get(ready));
     let closed = Router::new()
@@ -140,31 +142,43 @@ async fn admit(State(app): Shared, request: Request, next: Next) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return response;
     }
-    let _room = match room(&app, &request) {
-        Ok(room) => room,
-        Err(failure) => return failure.into_response(),
-    };
-    next.run(request).await
+    if request.headers().get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        return Failure::unsupported("send the body as it is, without Content-Encoding").into_response();
+    }
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    match received(&app, request).await {
+        Ok((request, _room)) => next.run(request).await,
+        Err(failure) => failure.into_response(),
+    }
 }
 
-/// Memory for the body, before it is read.
-fn room(app: &App, request: &Request) -> Result<Option<OwnedSemaphorePermit>, Failure> {
-    if request.method() != Method::POST {
-        return Ok(None);
-    }
+/// A request with its whole body, and the room that was taken for it. Room is taken for what has come, not for what was
+/// announced: who sends slowly holds up nobody.
+async fn received(app: &App, request: Request) -> Result<(Request, OwnedSemaphorePermit), Failure> {
+    let most = app.limits.body;
+    let too_large = || Failure::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {most} bytes"));
+    let full =
+        |_| Failure::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are being read; try again in a second");
     let length =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > app.limits.body) {
-        return Err(Failure::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body is larger than {} bytes", app.limits.body),
-        ));
+    if length.is_some_and(|length| length > most) {
+        return Err(too_large());
     }
-    let kibibytes = (length.unwrap_or(app.limits.body) / 1024 + 1) as u32;
-    let room = app.memory.clone().try_acquire_many_owned(kibibytes);
-    room.map(Some).map_err(|_| {
-        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are being read; try again in a second")
-    })
+    let (head, mut body) = request.into_parts();
+    let (mut bytes, mut room) = (Vec::new(), app.memory.clone().try_acquire_many_owned(1).map_err(full)?);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| BadRequest::new("the body is broken or ends early"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&data);
+        let more = (bytes.len() / 1024 + 1).saturating_sub(room.num_permits()) as u32;
+        room.merge(app.memory.clone().try_acquire_many_owned(more).map_err(full)?);
+    }
+    Ok((Request::from_parts(head, Body::from(bytes)), room))
 }
 
 async fn ready(State(app): Shared) -> Response {
@@ -209,12 +223,16 @@ async fn model_ready(State(app): Shared, Path(address): Path<Address>) -> Result
     Ok(Json(json!({"name": address.model, "ready": true})).into_response())
 }
 
-async fn index(State(app): Shared) -> Response {
-    Json(app.repository.list()).into_response()
+async fn index(State(app): Shared, request: Request) -> Result<Response, Failure> {
+    let asked = IndexRequest::read(&body(request).await?)?;
+    let mut listed = app.repository.list();
+    listed.retain(|model| !asked.ready || model.state == "READY");
+    Ok(Json(listed).into_response())
 }
 
-async fn load(State(app): Shared, Path(name): Path<String>) -> Result<Response, Failure> {
+async fn load(State(app): Shared, Path(name): Path<String>, request: Request) -> Result<Response, Failure> {
     control(&app)?;
+    protocol::check_control(&body(request).await?)?;
     let loading = app.clone();
     let done = tokio::task::spawn_blocking(move || loading.repository.load(&name)).await;
     done.unwrap_or_else(|error| Err(error.to_string())).map_err(|why| {
@@ -224,8 +242,9 @@ async fn load(State(app): Shared, Path(name): Path<String>) -> Result<Response, 
     Ok(Json(json!({})).into_response())
 }
 
-async fn unload(State(app): Shared, Path(name): Path<String>) -> Result<Response, Failure> {
+async fn unload(State(app): Shared, Path(name): Path<String>, request: Request) -> Result<Response, Failure> {
     control(&app)?;
+    protocol::check_control(&body(request).await?)?;
     app.repository.unload(&name).map_err(|why| Failure::new(StatusCode::BAD_REQUEST, why))?;
     Ok(Json(json!({})).into_response())
 }
@@ -253,10 +272,11 @@ async fn infer(State(app): Shared, Path(address): Path<Address>, request: Reques
     let request = InferRequest::read(&protocol::split(&body, length.as_deref())?)?;
     let wanted = protocol::wanted(&request, served.queue.signature())?;
     let options = protocol::options(&request.parameters, &app.limits)?;
+    let level = protocol::level(&request.parameters, served.queue.signature())?;
     let items = protocol::items(&request.inputs, served.queue.signature(), &app.limits)?;
     let answers = ask(&app, &served, (&address.model, &id), items, options).await?;
     let sound = |(place, answer): (usize, Result<Answer, ModelError>)| {
-        answer.map_err(|error| of_model(&error, &format!("input {place}: ")))
+        answer.map(|answer| at(level, answer)).map_err(|error| of_model(&error, &format!("input {place}: ")))
     };
     let answers = answers.into_iter().enumerate().map(sound).collect::<Result<Vec<_>, _>>()?;
     let responded = protocol::respond((&address.model, &served.version), request.id.as_deref(), &wanted, &answers);
@@ -287,7 +307,7 @@ async fn predict(
             .only()
             .ok_or_else(|| BadRequest::new("several models are served (or none): say which with ?model=NAME"))?,
     };
-    let options = query.options(&app.limits)?;
+    let (options, level) = query.options(served.queue.signature(), &app.limits)?;
     let id = request_id_of(&request);
     let (names, items): (Vec<_>, Vec<_>) =
         plain::items(request, served.queue.signature(), &app.limits).await?.into_iter().unzip();
@@ -295,7 +315,7 @@ async fn predict(
     let (mut said, mut failed) = (Vec::new(), Vec::new());
     for (input, answer) in names.into_iter().zip(answers) {
         match answer {
-            Ok(answer) => said.push(named(&input, &answer)?),
+            Ok(answer) => said.push(named(&input, &at(level, answer))?),
             Err(ModelError::Input(why)) => failed.push(json!({"input": input, "error": why})),
             Err(error) => return Err(of_model(&error, "")),
         }
@@ -306,6 +326,14 @@ async fn predict(
         body["error"] = "no input could be read".into();
     }
     Ok((status, Json(body)).into_response())
+}
+
+/// An answer with the sets or intervals of one level, where one is asked for.
+fn at(level: Option<f64>, mut answer: Answer) -> Answer {
+    if let Some(level) = level {
+        answer.keep_level(level);
+    }
+    answer
 }
 
 fn said_nothing(body: &Value) -> bool {
@@ -339,15 +367,17 @@ async fn ask(
     }
     let begun = Instant::now();
     let kept = app.log.as_ref().map(|log| (log, items.clone()));
-    let answers = served.queue.ask(items, options).await?.map_err(|error| {
+    let answers = served.queue.ask(items, options).await?;
+    if answers.iter().any(|answer| matches!(answer, Err(ModelError::Failed(_)))) {
         served.metrics.failed(begun.elapsed());
-        of_model(&error, "")
-    })?;
-    served.metrics.answered(answers.iter().flatten(), begun.elapsed());
+    } else {
+        served.metrics.answered(answers.iter().flatten(), begun.elapsed());
+    }
     if let Some((log, items)) = kept {
         let (items, sound): (Vec<_>, Vec<_>) =
             items.into_iter().zip(&answers).filter_map(|(item, answer)| Some((item, answer.clone().ok()?))).unzip();
         if let Err(error) = log.write(model, request, &items, &sound) {
+            app.repository.metrics.unlogged();
             tracing::warn!(target: "serve", "the prediction log cannot be written: {error}");
         }
     }

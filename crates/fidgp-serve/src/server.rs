@@ -110,16 +110,25 @@ impl Server {
         tokio::spawn(look_for_changes(app.clone()));
         let service = router(app.clone()).into_make_service();
         let counted = Counted(Arc::new(Semaphore::new(app.limits.connections)));
-        let mut server = axum_server::from_tcp(listener)?.http1_only().handle(handle);
-        server.http_builder().http1().timer(TokioTimer::new()).header_read_timeout(app.limits.header_time);
+        let server = axum_server::from_tcp(listener)?.handle(handle);
         match tls {
-            None => server.acceptor(counted).serve(service).await,
+            None => within(server.acceptor(counted), &app.limits).serve(service).await,
             Some(tls) => {
                 let config = rustls_config(&tls)?;
-                server.acceptor(RustlsAcceptor::new(config).acceptor(counted)).serve(service).await
+                let acceptor = RustlsAcceptor::new(config).handshake_timeout(app.limits.header_time).acceptor(counted);
+                within(server.acceptor(acceptor), &app.limits).serve(service).await
             }
         }
     }
+}
+
+/// Sets the bounds of a connection. The acceptor must stand before: setting it forgets that only HTTP/1 is spoken, and where
+/// the version is read first, a connection that says nothing is never ended.
+fn within<A>(server: axum_server::Server<SocketAddr, A>, limits: &Limits) -> axum_server::Server<SocketAddr, A> {
+    let mut server = server.http1_only();
+    let mut http = server.http_builder().http1();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.header_time).max_buf_size(limits.header);
+    server
 }
 
 fn rustls_config(tls: &Tls) -> io::Result<RustlsConfig> {

@@ -41,6 +41,9 @@ pub struct Calibrate {
     /// Most wrong answers among those that are given; the others are abstained from
     #[arg(long, default_value_t = 0.05)]
     pub error: f64,
+    /// Answer this share of the inputs, the surest; then no error rate is promised
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["error", "confidence"])]
+    pub coverage: Option<f64>,
     /// The probability that this is kept, over choices of the examples
     #[arg(long, default_value_t = 0.95)]
     pub confidence: f64,
@@ -53,6 +56,9 @@ pub struct Calibrate {
     /// The uncertainty that tells inputs out of distribution [default: total for classes, epistemic for numbers]
     #[arg(long, value_enum, value_name = "UNCERTAINTY")]
     pub ood_score: Option<OodScore>,
+    /// Inputs that are known to be foreign, a folder of pictures or a table: how many the rules find is counted
+    #[arg(long, value_name = "PATH")]
+    pub foreign: Vec<PathBuf>,
     /// Share of the examples that is held back to check what is promised
     #[arg(long, default_value_t = 0.2)]
     pub held_back: f64,
@@ -94,6 +100,7 @@ impl Calibrate {
             by_class: self.by_class,
             risk: self.error,
             confidence: self.confidence,
+            coverage: self.coverage,
             wrong_beyond: self.wrong_beyond,
             false_alarms: self.false_alarms,
             held_back: self.held_back,

@@ -61,6 +61,9 @@ pub struct Serve {
     /// Largest body of a request, MiB
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub body_mb: u32,
+    /// Largest picture, million pixels [default: 50, or 4 for segmentation]
+    #[arg(long, value_name = "MP", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub picture_mp: Option<u32>,
     /// Seconds after which a request is given up
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use fidgp_decision::decide::{number, percent};
 use fidgp_decision::kept::Kept;
+use fidgp_decision::trust::{Foreign, Trust};
 use fidgp_decision::{CALIBRATION_FILE, Calibration};
 use fidgp_lab::calibrate::{self, Fitted, Request};
 use fidgp_lab::run_folder::Temperature;
@@ -31,6 +32,7 @@ pub fn run(arguments: &Calibrate) -> Outcome {
         from: arguments.from(),
         asked: arguments.asked(),
         ood_score: arguments.score(),
+        foreign: arguments.foreign.clone(),
     };
     let mut bar = ExampleBar::new("examples");
     let found = calibrate::calibrate(&request, &mut |done, all| bar.show(done, all))?;
@@ -44,6 +46,7 @@ pub fn run(arguments: &Calibrate) -> Outcome {
     match found.calibration {
         Some(_) => {
             tell!("kept in {CALIBRATION_FILE}; `fidgp predict {folder} INPUT` now says what to do with a prediction");
+            tell!("how far to trust it, as a page: fidgp report {folder}");
         }
         None => {
             tell!(
@@ -64,6 +67,7 @@ fn document(found: &Fitted) -> Result<Value, LabError> {
         rules.remove("reference");
     }
     document["calibration"] = rules;
+    document["foreign"] = found.trust.as_ref().map_or_else(|| json!([]), |trust| json!(trust.foreign));
     Ok(document)
 }
 
@@ -74,6 +78,9 @@ fn said(found: &Fitted) -> String {
     }
     if let Some(calibration) = &found.calibration {
         text += &of_rules(calibration);
+    }
+    if let Some(trust) = &found.trust {
+        text += &of_foreign(trust);
     }
     text
 }
@@ -109,8 +116,21 @@ fn of_rules(found: &Calibration) -> String {
     text
 }
 
+/// How many of the inputs that are known to be foreign the rules find.
+fn of_foreign(found: &Trust) -> String {
+    let line = |set: &Foreign| {
+        let [found, accepted] = [set.found, set.accepted].map(|count| percent(count as f64 / set.inputs.max(1) as f64));
+        let source = fidgp_files::shown(&set.source);
+        format!("foreign inputs, {source}: {found} of {} called out-of-distribution, {accepted} accepted\n", set.inputs)
+    };
+    found.foreign.iter().map(line).collect()
+}
+
 /// A promise and what was seen of it.
 fn line(kept: &Kept, width: usize) -> String {
+    if kept.examples == 0 {
+        return format!("{:<width$}  {:>8} {:>8}  nothing to check", kept.promise, percent(kept.promised), "–");
+    }
     let interval = format!("{} … {}", percent(kept.interval.lo), percent(kept.interval.hi));
     let verdict = if kept.kept { "kept" } else { "NOT KEPT" };
     let size = kept.mean_size.map_or(String::new(), |size| format!(", mean size {}", number(size)));
@@ -134,9 +154,19 @@ fn rules(found: &Calibration) -> Vec<(&'static str, String)> {
             ),
         ))
     });
+    let answering = found.rules.answering.iter().map(|answering| {
+        let (rule, score) = (&answering.rule, answering.score);
+        let threshold =
+            rule.threshold.map_or("always".to_owned(), |t| format!("where {score} is at most {}", number(t)));
+        let (lo, hi) = (percent(rule.interval.lo), percent(rule.interval.hi));
+        (
+            "answered",
+            format!("{threshold}: {} of the inputs ({lo} … {hi}); no error rate is promised", percent(rule.share)),
+        )
+    });
     let outlier = found.rules.outlier.iter().map(|outlier| {
         let alarms = percent(outlier.rule.alarms);
         ("out of distribution", format!("where the p-value of the {} is at most {alarms}", outlier.score))
     });
-    abstention.chain(outlier).collect()
+    abstention.chain(answering).chain(outlier).collect()
 }

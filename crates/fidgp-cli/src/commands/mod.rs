@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod eval;
 pub mod export;
 pub mod fit_posterior;
+pub mod init;
 pub mod launch;
 pub mod monitor;
 pub mod onnx;

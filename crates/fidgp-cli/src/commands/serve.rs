@@ -33,8 +33,12 @@ pub fn run(arguments: &Serve) -> Outcome {
     let stop = super::stop_on_interrupt();
     let limits = limits(arguments);
     let names: Vec<_> = folders.iter().map(|(name, _)| name.clone()).collect();
-    let repository =
-        Repository::open(folders, limits.clone(), opener(device)).map_err(|why| LabError::config("MODEL", why))?;
+    let repository = Repository::open(
+        folders,
+        limits.clone(),
+        opener(device, arguments.picture_mp.map(|mp| u64::from(mp) * 1_000_000)),
+    )
+    .map_err(|why| LabError::config("MODEL", why))?;
     let address = Address { host: arguments.host.clone(), port: arguments.port };
     let tls =
         arguments.tls_cert.clone().zip(arguments.tls_key.clone()).map(|(certificate, key)| Tls { certificate, key });
@@ -77,10 +81,11 @@ fn named(model: &str) -> Result<(String, PathBuf), LabError> {
 }
 
 /// Opens a folder on a device. Device and folder are all that a model needs, so it can be opened again when it changes.
-fn opener(device: Device) -> Box<Open> {
+fn opener(device: Device, most_pixels: Option<u64>) -> Box<Open> {
     Box::new(move |folder| {
         let trained = Trained::open(folder, device).map_err(|error| error.to_string())?;
-        let model = ServedModel::new(folder, trained).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let model =
+            ServedModel::new(folder, trained, most_pixels).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Box::new(model))
     })
 }

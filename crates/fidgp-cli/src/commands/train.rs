@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fidgp_lab::config::{self, DataConfig, NetworkConfig, RunConfig};
 use fidgp_lab::experiment;
 use fidgp_lab::files::CONFIG_FILE;
+use fidgp_lab::model::Signature;
 use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::Watch;
 use fidgp_lab::{LabError, device};
@@ -20,6 +21,9 @@ use crate::progress::{EpochBar, SplitBar};
 
 pub fn run(arguments: &Train) -> Outcome {
     let (config, run, resume) = plan(arguments)?;
+    if arguments.dry_run {
+        return dry_run(arguments, &config, &run);
+    }
     let launched = processes::launched()?;
     let device = device::choose(&processes::device_name(&arguments.place.device, launched.as_ref()))?;
     let threads = threads_for(&config, arguments.place.threads)?;
@@ -52,6 +56,36 @@ pub fn run(arguments: &Train) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     };
     show(&results, &run)
+}
+
+/// Says what would be done.
+fn dry_run(arguments: &Train, config: &RunConfig, run: &Path) -> Outcome {
+    let (device, place) = (device::choose(&arguments.place.device)?, &arguments.place);
+    let found = experiment::dry_run(config, &data_root(place.data.as_deref(), config)?, device)?;
+    let (takes, gives) = match found.signature {
+        Signature::Regression { features } => (format!("{features} numbers"), "a number".to_owned()),
+        Signature::Rows { features, classes } => (format!("{features} numbers"), format!("one of {classes} classes")),
+        Signature::Classification { image: [c, h, w], classes, .. } => {
+            (format!("images of {c} × {h} × {w}"), format!("one of {classes} classes"))
+        }
+        Signature::Segmentation { crop: [h, w], classes, .. } => {
+            (format!("pictures, {h} × {w} of each in training"), format!("one of {classes} classes for every pixel"))
+        }
+    };
+    let validation = if found.has_validation { "" } else { ", none held out for validation and calibration" };
+    super::print(&format!(
+        "data        {} training examples{validation}\nnetwork     {} of method {}, {} parameters\ntakes       {takes}\n\
+         gives       {gives}\ntraining    {} epochs of {} steps, batches of {}\nwould write {}\n",
+        found.examples,
+        config.network.name(),
+        config.method.name(),
+        found.parameters,
+        found.epochs,
+        found.steps,
+        config.train.batch_size,
+        run.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show(results: &Results, run: &Path) -> Outcome {

@@ -12,7 +12,7 @@ use crate::{Place, Said, fixture, json};
 const CPU: [&str; 2] = ["--device", "cpu"];
 
 /// A run on 800 houses, 256 of them kept for validation.
-fn place() -> Place {
+pub fn place() -> Place {
     let place = Place::new();
     place.write("houses.toml", &CONFIG.replace("validation_fraction = 0.2", "validation_fraction = 0.4"));
     place.write("data/houses.csv", &houses(800));
@@ -228,4 +228,38 @@ fn pictures_get_sets_and_a_decision() {
     assert!(said.out.contains("rules from 19 examples of labelled, checked on 5 others"), "{}", said.out);
     fs::rename(labelled.join("castle"), labelled.join("castel")).unwrap();
     place.fidgp(&[&own[..], &at].concat()).ends(1).says(&["`castel`", "no class of the model"]);
+}
+
+#[test]
+fn the_report_of_a_calibrated_model_begins_with_a_verdict() {
+    let place = place();
+    place.write("foreign.csv", "\"size, m2\",age\n500,0.5\n0.5,-70\n0.5,0.5\n");
+    let said = calibrate(&place, "run", &["--coverage", "0.8", "--foreign", "foreign.csv"]).ends(0);
+    let counted = "foreign inputs, foreign.csv: 66.67 % of 3 called out-of-distribution";
+    assert!(said.out.contains(counted) && said.out.contains("80 % of the inputs ("), "{}", said.out);
+    let report = |folder: &str| place.fidgp(&["report", folder]);
+    let page = |folder: &str| fs::read_to_string(place.path(&format!("{folder}/report.html"))).unwrap();
+    report("run").ends(0);
+    let first = page("run");
+    let [verdict, metrics] =
+        ["May I act on its predictions?", "Results on houses.csv"].map(|one| first.find(one).unwrap());
+    assert!(verdict < metrics && first.contains("recognises 66.67\u{a0}% of foreign.csv"));
+    assert!(place.path("run/trust-coverage.svg").exists());
+
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    report("model").ends(0);
+    assert!(page("model").contains("It is off by "));
+    place.fidgp(&["report", "model", "run"]).ends(2).says(&["`model` is a model folder"]);
+    fs::remove_file(place.path("model/trust.json")).unwrap();
+    report("model").ends(2).says(&["`model` has no trust.json", "fidgp calibrate model"]);
+
+    train(&place, "other", "4"); // what was seen of other weights is not told of these
+    for file in ["trust.json", "calibration.json"] {
+        fs::copy(place.path(&format!("run/{file}")), place.path(&format!("other/{file}"))).unwrap();
+    }
+    report("other").ends(0).says(&["warning: no verdict", "belongs to other weights"]);
+    assert!(!page("other").contains("May I act on"));
+    place.write("run/trust.json", "{");
+    report("run").ends(0).says(&["warning: no verdict", "trust.json"]);
+    calibrate(&place, "run", &["--coverage", "0.8", "--error", "0.1"]).ends(2);
 }

@@ -261,5 +261,5 @@ fn what_cannot_be_meant_is_said() {
     ood(&place, Path::new(data), &["--ood", "svhn"]).ends(1).says(&["svhn"]); // known, but not there
     let regression = Place::new();
     regression.train(&[]).ends(0);
-    regression.fidgp(&["ood", "run", "--ood", "svhn", "--data", data]).ends(2).says(&["regression"]);
+    regression.fidgp(&["ood", "run", "--ood", "svhn", "--data", data]).ends(2).says(&["rows of a table"]);
 }

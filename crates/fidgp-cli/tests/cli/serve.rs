@@ -5,22 +5,23 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::deploy::trained;
-use crate::{Place, fixture};
+use crate::{Place, decisions, fixture};
 
 /// A server that is ended with its test.
-struct Serving {
+pub struct Serving {
     child: Child,
     port: u16,
 }
 
 impl Serving {
-    fn start(place: &Place, words: &[&str]) -> Self {
+    pub fn start(place: &Place, words: &[&str]) -> Self {
         let mut command = place.command(&["serve", "--port", "0", "--device", "cpu", "--threads", "1"]);
         let child = command.args(words).stderr(Stdio::piped()).spawn().expect("the program starts");
         let mut serving = Self { child, port: 0 }; // ended also where nothing is served
@@ -40,6 +41,15 @@ impl Serving {
     }
 
     fn ask(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, Value) {
+        let (status, body) = self.bytes(method, path, kind, body);
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    fn text(&self, path: &str) -> String {
+        String::from_utf8(self.bytes("GET", path, "text/plain", b"").1).unwrap()
+    }
+
+    fn bytes(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let head = format!(
@@ -51,7 +61,7 @@ impl Serving {
         stream.read_to_end(&mut answer).unwrap();
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("headers") + 4;
         let status = String::from_utf8_lossy(&answer[9..12]).parse().unwrap();
-        (status, serde_json::from_slice(&answer[end..]).unwrap_or(Value::Null))
+        (status, answer[end..].to_vec())
     }
 }
 
@@ -101,6 +111,37 @@ fn a_picture_is_answered_as_predict_answers() {
     assert_eq!(log.lines().count(), 2, "{log}");
 }
 
+/// A row with texts and gaps is answered as `fidgp predict` answers, by both protocols.
+#[test]
+fn a_row_of_texts_is_answered_as_predict_answers() {
+    let place = crate::mixed::trained();
+    place.write("new.csv", "member,since,city,size\nno,2024-01-05,Atlantis,\n");
+    let said = place.fidgp(&["predict", "run", "new.csv", "--json", "--device", "cpu", "--threads", "1"]).ends(0);
+    let expected = serde_json::from_str::<Value>(&said.out).unwrap()["inputs"][0].clone();
+    let serving = Serving::start(&place, &["run", "--log", "log.jsonl", "--log-inputs"]);
+    let row = json!({"row": {"member": false, "since": "2024-01-05", "city": "Atlantis", "size": null}});
+    let (status, said) = serving.ask("POST", "/predict", "application/json", row.to_string().as_bytes());
+    assert_eq!(status, 200, "{said}");
+    let served = &said["inputs"][0];
+    assert_eq!((&served["class"], &served["flags"]), (&expected["class"], &expected["flags"]));
+    assert!((served["total"].as_f64().unwrap() - expected["total"].as_f64().unwrap()).abs() < 1e-6, "{served}");
+    let text = |name: &str, text: &str| json!({"name": name, "shape": [1], "datatype": "BYTES", "data": [text]});
+    let inputs = [text("member", "no"), text("since", "2024-01-05"), text("city", "Atlantis"), text("size", "")];
+    let ask = |inputs: &Value| {
+        let request = json!({"inputs": inputs}).to_string();
+        serving.ask("POST", "/v2/models/run/infer", "application/json", request.as_bytes())
+    };
+    let (status, said) = ask(&json!(inputs));
+    assert_eq!(status, 200, "{said}");
+    let (status, said) = ask(&json!(inputs[1..]));
+    assert!(status == 400 && said["error"].as_str().unwrap().contains("there is no input `member`"), "{said}");
+    let bad = json!({"rows": [[1, "soon", "Bonn", 1]]});
+    let (status, said) = serving.ask("POST", "/predict", "application/json", bad.to_string().as_bytes());
+    assert!(status == 400, "{said}");
+    let log = fs::read_to_string(place.path("log.jsonl")).unwrap();
+    assert!(log.contains(r#""Atlantis""#), "{log}");
+}
+
 /// SIGTERM ends it well; two folders of one name are misuse, as is a folder that holds no model.
 #[test]
 fn it_ends_when_asked_and_refuses_what_cannot_be_served() {
@@ -128,4 +169,86 @@ fn picture(place: &Place) -> std::path::PathBuf {
     let path = place.path("picture.png");
     image::RgbImage::from_raw(32, 32, rgb).unwrap().save(Path::new(&path)).unwrap();
     path
+}
+
+/// A table model that was calibrated: intervals of one level, decisions, evidence of drift, and a log that `fidgp monitor` reads.
+/// After kill -9 every answer stands in the log, whole.
+#[test]
+fn what_was_answered_is_in_the_log_after_a_kill() {
+    let place = decisions::place();
+    place.fidgp(&["calibrate", "run", "--data", "data", "--device", "cpu", "--threads", "1"]).ends(0);
+    let mut serving = Serving::start(&place, &["houses=run", "--log", "log.jsonl", "--log-inputs", "--window-ms", "0"]);
+    let (_, model) = serving.ask("GET", "/v2/models/houses", "text/plain", b"");
+    let (levels, example) = (numbers(&model["parameters"]["levels"]), numbers(&model["parameters"]["example"]));
+    assert!(levels.len() > 1 && example.len() == 2 && example.iter().all(|mean| (0.2..0.8).contains(mean)), "{model}");
+    let row = json!({"row": example}).to_string();
+    let path = format!("/predict?level={}", levels[0]);
+    let (status, said) = serving.ask("POST", &path, "application/json", row.as_bytes());
+    assert_eq!((status, said["inputs"][0]["intervals"].as_array().map(Vec::len)), (200, Some(1)), "{said}");
+    assert_eq!(said["inputs"][0]["decision"], "accept", "{said}");
+    let far = json!({"rows": [[1e308, 0.5], [9.0, 0.5], example]}).to_string();
+    let (status, said) = serving.ask("POST", "/predict", "application/json", far.as_bytes());
+    assert_eq!((status, said["inputs"].as_array().map(Vec::len)), (200, Some(2)), "{said}");
+    assert!(said["failed"][0]["error"].as_str().unwrap().contains("too large"), "{said}");
+    assert_eq!(said["inputs"][0]["decision"], "out-of-distribution");
+    let metrics = serving.text("/metrics");
+    for line in [
+        "fidgp_ood_alarms_total{model=\"houses\",version=\"1\"} 1",
+        "fidgp_drift_log10_e{model=\"houses\",version=\"1\",series=\"mean\"}",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
+    }
+    let answered = AtomicUsize::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Ok(status) = try_ask(serving.port, &row) {
+                    assert_eq!(status, 200);
+                    answered.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(700));
+        let killed = Command::new("kill").args(["-KILL", &serving.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+    });
+    serving.child.wait().unwrap();
+    let log = fs::read_to_string(place.path("log.jsonl")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("a whole line")).collect();
+    let answered = answered.into_inner();
+    assert!(
+        answered > 3 && (answered..=answered + 4).contains(&lines.len()),
+        "{answered} answers, {} lines",
+        lines.len()
+    );
+    let said = place.fidgp(&["monitor", "run", "log.jsonl"]);
+    assert!(said.out.contains(&format!("{} lines", lines.len())), "{said:?}");
+}
+
+/// Status of an answer; an error where the server is gone.
+fn try_ask(port: u16, row: &str) -> std::io::Result<u16> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let head =
+        "POST /predict HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length:";
+    stream.write_all(format!("{head} {}\r\n\r\n{row}", row.len()).as_bytes())?;
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said)?;
+    let gone = || std::io::Error::other("no whole answer");
+    let text = String::from_utf8_lossy(&said).into_owned();
+    let end = text.find("\r\n\r\n").ok_or_else(gone)?;
+    serde_json::from_str::<Value>(&text[end..]).map_err(|_| gone())?;
+    text.get(9..12).and_then(|status| status.parse().ok()).ok_or_else(gone)
+}
+
+/// A picture is refused by what it declares, before it is decoded.
+#[test]
+fn a_picture_of_too_many_pixels_is_refused() {
+    let place = Place::new();
+    let serving = Serving::start(&place, &[&format!("small={}", trained().display()), "--picture-mp", "1"]);
+    let large = image::GrayImage::new(1200, 1000);
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    large.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    let (status, said) = serving.ask("POST", "/predict", "image/png", bytes.get_ref());
+    assert!(status == 400 && said["failed"][0]["error"].as_str().unwrap().contains("1200000 pixels"), "{said}");
 }

@@ -179,10 +179,14 @@ fn arrays_for_ood_are_looked_at() {
     };
     run(&logits(), &features()).ends(0);
     let nan = f64::NAN;
-    run(&broken(logits(), "fit", &[7, 1], nan), &features()).ends(1).says(&["`fit`", "logits, row 7, column 1"]);
-    run(&logits(), &broken(features(), "fit", &[7, 1], nan)).ends(1).says(&["`fit`", "features, row 7, column 1"]);
+    run(&broken(logits(), "fit", &[7, 1], nan), &features())
+        .ends(1)
+        .says(&["l.safetensors: `fit`", "logits, row 7, column 1"]);
+    run(&logits(), &broken(features(), "fit", &[7, 1], nan))
+        .ends(1)
+        .says(&["f.safetensors: `fit`", "features, row 7, column 1"]);
     run(&logits(), &broken(features(), "svhn", &[0, 0], f64::INFINITY)).ends(1).says(&["`svhn`", "row 0"]);
-    run(&logits(), &broken(features(), "head.weight", &[1, 2], nan)).ends(1).says(&["`head.weight`"]);
+    run(&logits(), &broken(features(), "head.weight", &[1, 2], nan)).ends(1).says(&["f.safetensors: `head.weight`"]);
     run(&broken(logits(), "fit.labels", &[5], 2_147_483_648.0), &features())
         .ends(1)
         .says(&["label 2147483648 in row 5"]);

@@ -99,6 +99,42 @@ fn a_table_is_learnt_and_its_network_used() {
     place.fidgp(&resume).ends(2).says(&["other training examples", "129, were 128"]);
 }
 
+/// A folder from before columns were remembered: its columns are numbers, and must all be there.
+#[test]
+fn a_run_of_before_is_used_as_before() {
+    let place = place();
+    place.fidgp(&[&TRAIN[..], &["run", "--set", "train.epochs=2"]].concat()).ends(0);
+    place.write("new.csv", "age,\"size, m2\"\n0.5,0.1\n");
+    let predict = || means(&place.fidgp(&["predict", "run", "new.csv", "--json", "--device", "cpu"]).ends(0).out);
+    let eval = || place.fidgp(&["eval", "run", "--data", "data", "--device", "cpu"]).ends(0).out;
+    let now = (predict(), eval());
+    let mut view = json(&place.path("run/table.json"));
+    assert_eq!(view.as_object_mut().unwrap().remove("columns").unwrap()[0]["kind"], "number");
+    place.write("run/table.json", &view.to_string());
+    assert_eq!((predict(), eval()), now);
+    place.fidgp(&["calibrate", "run", "--data", "data", "--device", "cpu"]).ends(0);
+    place.write("new.csv", "age,\"size, m2\"\n0.5,NA\n");
+    place.fidgp(&["predict", "run", "new.csv"]).ends(1).says(&["line 2: `NA` is no number: a value is missing"]);
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_trained_and_writes_nothing() {
+    let place = place();
+    let said = place.fidgp(&[&TRAIN[..], &["run", "--dry-run"]].concat()).ends(0).out;
+    for line in
+        ["data        128 training examples\n", "takes       2 numbers", "gives       a number", "60 epochs of 4 steps"]
+    {
+        assert!(said.contains(line), "{said}");
+    }
+    assert!(!place.path("run").exists());
+    let parameters: f64 = said.split("fidgp, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    place.fidgp(&[&TRAIN[..], &["run", "--set", "train.epochs=1", "--set", "train.select=last"]].concat()).ends(0);
+    let results = json(&place.path("run/results.json"));
+    assert!(results.to_string().contains(&format!(":{parameters}")), "{parameters}: {results}");
+    let words = ["--dry-run", "--set", "data.target=none"];
+    place.fidgp(&[&TRAIN[..], &["run"], &words].concat()).ends(1).says(&["no column `none`"]);
+}
+
 #[test]
 fn a_table_resumes_where_it_stopped() {
     let place = place();
@@ -143,7 +179,7 @@ fn what_a_table_cannot_be_is_told() {
     let place = place();
     let said = |change: &str| place.fidgp(&[&TRAIN[..], &["run", "--set", change]].concat());
     said("data.target=prize").ends(1).says(&["houses.csv", "no column `prize`", "street, size, m2, price, age"]);
-    said("data.ignore=[]").ends(1).says(&["line 2", "`no 0` is not a number (column `street`)"]);
+    said("data.ignore=[]").ends(1).says(&["column `street` has 128 texts, all different", "data.ignore"]);
     said("data.features=[\"price\"]").ends(2).says(&["data.features", "`price`, which is the target"]);
     said("data.features=[\"age\",\"age\"]").ends(2).says(&["`age`, which is named before"]);
     said("data.test_fraction=1").ends(2).says(&["data.test_fraction", "between 0 and 1"]);
@@ -158,7 +194,7 @@ fn what_a_table_cannot_be_is_told() {
     place.fidgp(&["cost", "houses.toml"]).ends(2).says(&["data.features", "name the columns"]);
     let check = place.fidgp(&["data", "check", "data/houses.csv"]).ends(0).out;
     assert!(
-        check.contains("columns: street, size, m2, price, age") && check.contains("`no 0` is not a number"),
+        check.contains("columns: street, size, m2, price, age") && check.contains("column `street` has 200 texts"),
         "{check}"
     );
 }

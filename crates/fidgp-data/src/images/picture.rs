@@ -60,6 +60,14 @@ impl Picture {
         ))
     }
 
+    /// The pixels that such a file declares, read off its header; none where that cannot be read.
+    pub fn declared_pixels(content: &[u8]) -> Option<u64> {
+        let format = image::guess_format(content).ok()?;
+        let reader = ImageReader::with_format(Cursor::new(content), format);
+        let (width, height) = guarded(|| reader.into_dimensions()).ok()?.ok()?;
+        Some(u64::from(width) * u64::from(height))
+    }
+
     /// From bytes `[height, width, 3]`, or nothing where their number is wrong.
     pub fn from_rgb(width: u32, height: u32, rgb: Vec<u8>) -> Option<Self> {
         RgbImage::from_raw(width, height, rgb).map(Self)

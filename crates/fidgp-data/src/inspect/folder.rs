@@ -27,7 +27,7 @@ pub fn image_folder(path: &Path, watch: Watch) -> Result<Option<Summary>> {
                 notes.push("no val/ beside train/: trainings test on it and need it".to_owned());
             }
             let kind = "pictures in one folder per class".to_owned();
-            Ok(Some(Summary { path: path.into(), kind, parts, files: vec![], notes }))
+            Ok(Some(Summary { path: path.into(), kind, parts, columns: vec![], files: vec![], notes }))
         }
         1 => Err(faults.remove(0)),
         _ => {

@@ -8,4 +8,4 @@ mod sets;
 mod summary;
 
 pub use detect::{detect, detect_watched};
-pub use summary::{ClassCount, FileDigest, PartSummary, Summary};
+pub use summary::{ClassCount, ColumnSummary, FileDigest, PartSummary, Summary};

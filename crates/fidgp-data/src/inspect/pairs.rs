@@ -23,7 +23,7 @@ pub fn pairs(path: &Path) -> Result<Option<Summary>> {
     let part = |portion: &Portion| part(portion.folder(), &open(path, *portion)?);
     let parts = portions.iter().map(part).collect::<Result<_>>()?;
     let notes = vec!["counts of classes are pixels; pixels without a class are void; files are not hashed".to_owned()];
-    Ok(Some(Summary { path: path.into(), kind: kind.to_owned(), parts, files: Vec::new(), notes }))
+    Ok(Some(Summary { path: path.into(), kind: kind.to_owned(), parts, columns: Vec::new(), files: Vec::new(), notes }))
 }
 
 fn part(name: &str, set: &PairSet) -> Result<PartSummary> {

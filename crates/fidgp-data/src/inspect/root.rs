@@ -16,7 +16,7 @@ pub fn data_root(path: &Path, watch: Watch) -> Result<Option<Summary>> {
         return Ok(None);
     }
     let kind = "a folder of data sets".to_owned();
-    let mut all = Summary { path: path.into(), kind, parts: vec![], files: vec![], notes: vec![] };
+    let mut all = Summary { path: path.into(), kind, parts: vec![], columns: vec![], files: vec![], notes: vec![] };
     let mut faults = vec![];
     for set in &sets {
         match detect::detect_watched(&path.join(set.folder), watch) {

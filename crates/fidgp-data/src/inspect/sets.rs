@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FileDigest, PartSummary, Summary};
+use super::{ColumnSummary, FileDigest, PartSummary, Summary};
 use crate::{
-    Error, Images, Part, Result, Sheet, array_folder,
+    Images, Part, Result, Sheet, array_folder,
     arrays::{self, Array},
     cifar, idx as idx_format, listing, svhn as svhn_format,
     uci::Uci,
@@ -18,7 +18,7 @@ type Found = Result<Option<Summary>>;
 
 fn summary(path: &Path, kind: &str, parts: Vec<PartSummary>, files: &[PathBuf], notes: Vec<String>) -> Found {
     let files = files.iter().map(|file| FileDigest::of(file)).collect::<Result<_>>()?;
-    Ok(Some(Summary { path: path.into(), kind: kind.into(), parts, files, notes }))
+    Ok(Some(Summary { path: path.into(), kind: kind.into(), parts, columns: vec![], files, notes }))
 }
 
 /// Reads each part that is there; a layout is described even where only one part is.
@@ -151,42 +151,32 @@ pub fn arrays(path: &Path) -> Found {
     summary(path, "arrays", array_parts(&listing::name(path), &all)?, &files, notes)
 }
 
-/// The columns of numbers, and what is wrong with the others.
-fn by_column(sheet: &Sheet) -> (Vec<Vec<f64>>, Vec<Error>) {
-    let (mut columns, mut odd) = (Vec::new(), Vec::new());
-    for place in 0..sheet.names().len() {
-        match sheet.numbers(&[place]) {
-            Ok(column) => columns.push(column),
-            Err(fault) => odd.push(fault),
-        }
-    }
-    (columns, odd)
-}
-
-/// A table as text: its columns, and those that hold something else than numbers.
+/// A table as text: its columns, what becomes of them, and what is wrong with them.
 pub fn sheet(path: &Path) -> Found {
     if !path.is_file() || !matches!(listing::extension(path).as_str(), "csv" | "tsv" | "txt") {
         return Ok(None);
     }
     let sheet = Sheet::open(path)?;
-    let places: Vec<usize> = (0..sheet.names().len()).collect();
-    let (columns, odd) = match sheet.numbers(&places) {
-        Ok(cells) => {
-            let column = |&place: &usize| cells.iter().skip(place).step_by(places.len()).copied().collect();
-            (places.iter().map(column).collect(), Vec::new())
-        }
-        Err(_) => by_column(&sheet),
+    let cells = match sheet.cells(&(0..sheet.names().len()).collect::<Vec<_>>()) {
+        Err(_) if listing::extension(path) == "txt" => return Ok(None), // prose, most likely
+        cells => cells?,
     };
-    if columns.is_empty() && listing::extension(path) == "txt" {
-        return Ok(None); // prose, most likely
+    let of_numbers = |column: usize| (0..cells.rows()).map(|row| cells.number(row, column)).collect::<Option<Vec<_>>>();
+    let numbers: Vec<Vec<f64>> = (0..sheet.names().len()).filter_map(of_numbers).collect();
+    if numbers.is_empty() && listing::extension(path) == "txt" {
+        return Ok(None); // so too
     }
-    if columns.is_empty() {
-        return Err(odd.into_iter().next().unwrap_or_else(|| sheet.holds_nothing()));
+    let columns: Vec<_> = (0..sheet.names().len()).map(|column| ColumnSummary::of(&cells, column)).collect();
+    if columns.iter().all(|column| column.missing == cells.rows()) {
+        return Err(sheet.holds_nothing());
     }
     let heading = if sheet.is_headed() { "" } else { " (no heading: numbers from 0)" };
     let mut notes = vec![format!("columns: {}{heading}", sheet.names().join(", "))];
-    notes.extend(odd.iter().map(|fault| format!("not all numbers: {fault}")));
-    summary(path, "a table", vec![PartSummary::of_columns(&listing::name(path), &columns)], &[path.to_owned()], notes)
+    notes.extend(sheet.names().iter().filter_map(|name| sheet.column(name).err()).map(|fault| fault.to_string()));
+    notes.extend(columns.iter().filter_map(|column| column.problem.clone()));
+    let part = PartSummary { rows: cells.rows(), ..PartSummary::of_columns(&listing::name(path), &numbers) };
+    let found = summary(path, "a table", vec![part], &[path.to_owned()], notes)?;
+    Ok(found.map(|found| Summary { columns, ..found }))
 }
 
 /// A training and a test part, which must fit each other where both are there.

@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{Images, Result, Table, digest::file_sha256, tables::moments};
+use crate::{Cells, Holds, Images, Result, Survey, Table, digest::file_sha256, tables::moments};
 
 /// What a path holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,6 +19,9 @@ pub struct Summary {
     pub kind: String,
     /// Its parts.
     pub parts: Vec<PartSummary>,
+    /// The columns of a table in a text file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnSummary>,
     /// The files it was read from.
     pub files: Vec<FileDigest>,
     /// Remarks.
@@ -42,6 +45,68 @@ pub struct PartSummary {
     pub sd: Vec<f64>,
     /// SHA-256 of the pixels, planar, in row order.
     pub pixels_sha256: Option<String>,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ColumnSummary {
+    /// Its name.
+    pub name: String,
+    /// What its cells are, in a word: numbers, dates, yes/no, texts or nothing.
+    pub holds: &'static str,
+    /// Cells that say there is no value.
+    pub missing: usize,
+    /// Different values; none is said of numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub different: Option<usize>,
+    /// What a training makes of it, in words.
+    pub becomes: String,
+    /// Why a training refuses it, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl ColumnSummary {
+    /// Looks at a column.
+    pub(crate) fn of(cells: &Cells, column: usize) -> Self {
+        let survey = Survey::of(cells, column, 0..cells.rows());
+        let (usable, levels) = (survey.usable(cells), survey.levels.len());
+        let gaps = |what: &str| {
+            if survey.missing == 0 {
+                what.to_owned()
+            } else {
+                format!("{what}, the median where it is missing, and whether it is")
+            }
+        };
+        let (holds, becomes) = match survey.holds() {
+            None => ("nothing", "nothing: see the note".to_owned()),
+            Some(holds) if usable.is_err() => (word(holds), "nothing: see the note".to_owned()),
+            Some(Holds::Texts) => {
+                let missing = if survey.missing > 0 { ", and missing ones" } else { "" };
+                ("texts", format!("a 0 or 1 for each of {levels} texts, for others{missing}"))
+            }
+            Some(holds @ Holds::Numbers) => (word(holds), gaps("the number")),
+            Some(holds @ Holds::Booleans) => (word(holds), gaps("1 and 0")),
+            Some(holds @ Holds::Dates) => (word(holds), gaps("days since 1970")),
+        };
+        let different = survey.holds().filter(|holds| *holds != Holds::Numbers).map(|_| levels);
+        let problem = usable.err().map(|error| error.to_string());
+        Self { name: survey.name, holds, missing: survey.missing, different, becomes, problem }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let different = self.different.map_or("-".to_owned(), |count| count.to_string());
+        vec![self.name.clone(), self.holds.to_owned(), self.missing.to_string(), different, self.becomes.clone()]
+    }
+}
+
+fn word(holds: Holds) -> &'static str {
+    match holds {
+        Holds::Numbers => "numbers",
+        Holds::Booleans => "yes/no",
+        Holds::Dates => "dates",
+        Holds::Texts => "texts",
+    }
 }
 
 /// A class and how many rows it has.
@@ -153,6 +218,11 @@ impl fmt::Display for Summary {
         writeln!(f, "{}: {}\n", self.path.display(), self.kind)?;
         let heads = ["part", "rows", "of size", "classes", "rows a class", "mean", "sd"];
         write_table(f, &heads, self.parts.iter().map(PartSummary::cells).collect())?;
+        if !self.columns.is_empty() {
+            writeln!(f)?;
+            let columns = self.columns.iter().map(ColumnSummary::cells).collect();
+            write_table(f, &["column", "holds", "missing", "different", "becomes"], columns)?;
+        }
         if !self.files.is_empty() {
             writeln!(f)?;
             let files = self.files.iter().map(|file| file.cells(&self.path)).collect();

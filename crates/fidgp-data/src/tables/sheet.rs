@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use fidgp_files::limits::COLUMNS;
 
+use super::cells::{Cells, is_missing};
 use super::table;
 use crate::{
     Error, Result,
@@ -18,8 +19,6 @@ use crate::{
     listing,
 };
 
-/// What tables have in place of a number that is not there, in small letters.
-const MISSING: [&str; 6] = ["", "na", "n/a", "null", "none", "?"];
 /// Names of columns that an error tells one by one.
 const SHOWN: usize = 12;
 const ADVICE: &str = "every cell must be a finite number: drop the line, fill it in, or leave the column out";
@@ -175,11 +174,7 @@ impl Sheet {
     fn parsed(&self, columns: &[usize]) -> Result<Vec<f64>> {
         let mut numbers = Vec::new();
         for record in self.records().skip(usize::from(self.headed)) {
-            let (line, cells) = record.map_err(|error| self.unsound(&error))?;
-            if cells.len() != self.names.len() {
-                let problem = format!("{} cells, the first line has {}", cells.len(), self.names.len());
-                return Err(Error::line(&self.file, line, problem, "give every line the same number of columns"));
-            }
+            let (line, cells) = self.whole(record)?;
             for &column in columns {
                 let (cell, name) = (&cells[column], &self.names[column]);
                 let bad =
@@ -187,7 +182,7 @@ impl Sheet {
                 match cell.parse::<f64>() {
                     Ok(value) if value.is_finite() => numbers.push(value),
                     Ok(_) => return bad(format!("`{cell}` is not finite")),
-                    Err(_) if MISSING.contains(&cell.to_lowercase().as_str()) => {
+                    Err(_) if is_missing(cell) => {
                         return bad(format!("`{cell}` is no number: a value is missing"));
                     }
                     Err(_) => return bad(format!("`{cell}` is not a number")),
@@ -195,6 +190,50 @@ impl Sheet {
             }
         }
         Ok(numbers)
+    }
+
+    /// A line that has as many cells as the first.
+    fn whole(&self, record: csv::Result<(usize, Vec<String>)>) -> Result<(usize, Vec<String>)> {
+        let (line, cells) = record.map_err(|error| self.unsound(&error))?;
+        if cells.len() == self.names.len() {
+            return Ok((line, cells));
+        }
+        let problem = format!("{} cells, the first line has {}", cells.len(), self.names.len());
+        Err(Error::line(&self.file, line, problem, "give every line the same number of columns"))
+    }
+
+    /// Some columns as they were written, in the order in which they are asked for.
+    ///
+    /// # Errors
+    /// Names the line that has another number of cells.
+    ///
+    /// # Panics
+    /// As a slice does, where a column is not below the number of [names](Self::names).
+    pub fn cells(&self, columns: &[usize]) -> Result<Cells> {
+        let names = columns.iter().map(|&column| self.names[column].clone()).collect();
+        let decimal_comma = matches!(self.body, Body::Text { separator: b';', .. });
+        let mut cells = Cells::new(&self.file, names, decimal_comma);
+        match &self.body {
+            Body::Numbers(numbers) => {
+                let known = |number: f64| if number.is_nan() { String::new() } else { number.to_string() };
+                let rows = numbers.chunks_exact(self.names.len().max(1));
+                for row in rows {
+                    for &column in columns {
+                        cells.push(&known(row[column]));
+                    }
+                }
+            }
+            Body::Text { .. } => {
+                for record in self.records().skip(usize::from(self.headed)) {
+                    let (line, row) = self.whole(record)?;
+                    for &column in columns {
+                        cells.push(&row[column]);
+                    }
+                    cells.end_row(line);
+                }
+            }
+        }
+        if cells.rows() == 0 { Err(self.holds_nothing()) } else { Ok(cells) }
     }
 
     fn finite(&self, row: usize, column: usize, value: f64) -> Result<f64> {
@@ -220,7 +259,12 @@ impl Sheet {
         let filled = move |cell: &&str| separator != b' ' || !cell.is_empty(); // several blanks are one
         let most = usize::try_from(COLUMNS.most()).unwrap_or(usize::MAX).saturating_add(1);
         let cells = move |record: StringRecord| {
-            let line = record.position().map_or(0, |place| place.line() as usize);
+            let line = record.position().map_or(0, |place| {
+                // the reader stands before the end of the last line where that is \r\n, and before empty lines
+                let rest = content.as_bytes().get(place.byte() as usize..).unwrap_or_default();
+                let ends = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+                place.line() as usize + ends.filter(|byte| **byte == b'\n').count()
+            });
             (line, record.iter().filter(filled).take(most).map(str::to_owned).collect::<Vec<_>>())
         };
         let is_empty = |(_, cells): &(usize, Vec<String>)| cells.iter().all(String::is_empty) && cells.len() < 2;
@@ -258,5 +302,5 @@ fn separator(line: &str) -> u8 {
 
 fn is_meant_as_number(word: &str) -> bool {
     let digits = word.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit());
-    digits || word.parse::<f64>().is_ok() || (!word.is_empty() && MISSING.contains(&word.to_lowercase().as_str()))
+    digits || word.parse::<f64>().is_ok() || (!word.is_empty() && is_missing(word))
 }

@@ -23,6 +23,9 @@ pub struct Standardiser {
     pub target_mean: f64,
     /// Standard deviation of the target.
     pub target_sd: f64,
+    /// Whether mean and deviation are of the target's logarithm, which is predicted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub target_log: bool,
 }
 
 impl Standardiser {
@@ -47,7 +50,24 @@ impl Standardiser {
             }
         }
         let feature_sd = feature_sd.into_iter().map(or_one).collect();
-        Ok(Self { feature_mean, feature_sd, target_mean, target_sd: or_one(target_sd) })
+        Ok(Self { feature_mean, feature_sd, target_mean, target_sd: or_one(target_sd), target_log: false })
+    }
+
+    /// The same for a target whose logarithm is predicted; every target must be above 0.
+    ///
+    /// ```
+    /// let table = fidgp_data::Table::new("toy", vec![1.0, 2.0], 1, vec![1.0, 2.0_f64.exp()])?;
+    /// let scale = fidgp_data::Standardiser::fit_log(&table)?;
+    /// assert_eq!([scale.target_mean, scale.target_sd, scale.target(1.0)], [1.0, 1.0, -1.0]);
+    /// # Ok::<(), fidgp_data::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::fit`], and when a target has no logarithm.
+    pub fn fit_log(train: &Table) -> Result<Self> {
+        let logs = train.targets().iter().map(|y| y.ln()).collect();
+        let logged = Table::new(train.name(), train.features().to_vec(), train.columns(), logs)?;
+        Ok(Self { target_log: true, ..Self::fit(&logged)? })
     }
 
     /// A table of standardised features and targets.
@@ -71,10 +91,11 @@ impl Standardiser {
 
     /// One target, standardised.
     pub fn target(&self, y: f64) -> f64 {
+        let y = if self.target_log { y.ln() } else { y };
         (y - self.target_mean) / self.target_sd
     }
 
-    /// One target, or one predicted mean, back in its own unit.
+    /// One target, or one predicted mean, back in its own unit, or that of its logarithm.
     pub fn inverse_target(&self, z: f64) -> f64 {
         z * self.target_sd + self.target_mean
     }

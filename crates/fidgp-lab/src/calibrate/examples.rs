@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use fidgp::predict::Effort;
 use fidgp_data::{ImageFolder, Part, Table};
+use fidgp_decision::calibration::Feature;
 use fidgp_decision::fit::Named;
 use fidgp_decision::{ClassEvidence, NumberEvidence};
 
 use super::{Progress, Request};
-use crate::config::{DataConfig, RunConfig};
+use crate::config::{DataConfig, Known, RunConfig};
 use crate::error::{LabError, Result};
 use crate::experiment::norms;
 use crate::experiment::task::{Set, Sets, SplitRole, draw, part};
@@ -43,7 +44,6 @@ impl From {
 }
 
 /// Examples and what a model says of them.
-#[derive(Debug)]
 pub struct Gathered {
     /// Where they are from, in words.
     pub source: String,
@@ -53,6 +53,18 @@ pub struct Gathered {
     pub named: Named,
     /// What must be said with rules that are fitted to them.
     pub notes: Vec<String>,
+    /// The inputs themselves.
+    pub inputs: Inputs,
+}
+
+/// The inputs of examples, for showing some of them.
+pub enum Inputs {
+    /// Pictures of a data set.
+    Set(Set),
+    /// Files of the user's.
+    Files(Vec<PathBuf>),
+    /// Rows of a table.
+    Rows,
 }
 
 /// What was said, and what is true.
@@ -100,15 +112,15 @@ pub(super) fn gather(predictor: &mut Predictor, request: &Request, progress: Pro
         (data, From::Path(path)) if data.has_classes() => folder(predictor, path, progress)?,
         (data, _) if data.has_classes() => {
             let set = images(predictor, &config, request)?;
-            pictures(predictor, &set, progress)?
+            pictures(predictor, set, progress)?
         }
         (_, From::Path(path)) => {
-            let (rows, targets) = own_rows(predictor, path)?;
-            numbers(predictor, &rows, targets, progress)?
+            let (inputs, targets) = own_rows(predictor, path)?;
+            rows(predictor, &inputs, targets, progress)?
         }
         _ => {
-            let table = table(&config, request)?;
-            numbers(predictor, table.features(), table.targets().to_vec(), progress)?
+            let table = table(predictor, request)?;
+            rows(predictor, table.features(), table.targets().to_vec(), progress)?
         }
     };
     Ok(Gathered { source: request.from.words(&config), ..found })
@@ -147,7 +159,7 @@ fn no_validation() -> LabError {
 }
 
 /// What the model says of labelled pictures.
-pub(super) fn pictures(predictor: &mut Predictor, set: &Set, progress: Progress) -> Result<Gathered> {
+pub(super) fn pictures(predictor: &mut Predictor, set: Set, progress: Progress) -> Result<Gathered> {
     let trained = predictor.trained();
     let (classes, config) = (trained.classes.clone(), trained.config.clone());
     if set.classes().len() != classes.len() {
@@ -158,7 +170,8 @@ pub(super) fn pictures(predictor: &mut Predictor, set: &Set, progress: Progress)
     let said = said_of(predictor, source.as_ref(), progress)?;
     let labels = set.labels().iter().map(|&label| label as usize).collect();
     let named = Named { classes, ..Named::default() };
-    Ok(Gathered { source: String::new(), said: Said::Classes { said, labels }, named, notes: Vec::new() })
+    let (said, inputs) = (Said::Classes { said, labels }, Inputs::Set(set));
+    Ok(Gathered { source: String::new(), said, named, notes: Vec::new(), inputs })
 }
 
 fn said_of(predictor: &mut Predictor, source: &dyn ImageSet, progress: Progress) -> Result<Vec<ClassEvidence>> {
@@ -187,7 +200,18 @@ fn folder(predictor: &mut Predictor, path: &Path, progress: Progress) -> Result<
     };
     let places = folder.class_names().iter().map(place).collect::<Result<Vec<_>>>()?;
     let labels: Vec<usize> = folder.labels().iter().map(|&label| places[label as usize]).collect();
-    let files = folder.files();
+    let said = said_of_files(predictor, folder.files(), progress)?;
+    let named = Named { classes, ..Named::default() };
+    let (said, inputs) = (Said::Classes { said, labels }, Inputs::Files(folder.files().to_vec()));
+    Ok(Gathered { source: String::new(), said, named, notes: Vec::new(), inputs })
+}
+
+/// What the model says of picture files.
+pub(super) fn said_of_files(
+    predictor: &mut Predictor,
+    files: &[PathBuf],
+    progress: Progress,
+) -> Result<Vec<ClassEvidence>> {
     let mut said = Vec::new();
     for part in files.chunks(STEP) {
         for (_, found) in files::classify(predictor, part, Effort::default())? {
@@ -195,20 +219,21 @@ fn folder(predictor: &mut Predictor, path: &Path, progress: Progress) -> Result<
         }
         progress(said.len(), files.len());
     }
-    let named = Named { classes, ..Named::default() };
-    Ok(Gathered { source: String::new(), said: Said::Classes { said, labels }, named, notes: Vec::new() })
+    Ok(said)
 }
 
 /// The rows of a table of the user's, with the target among its columns.
 fn own_rows(predictor: &Predictor, path: &Path) -> Result<(Vec<f64>, Vec<f64>)> {
     match &predictor.trained().table {
-        Some(view) => Ok((view.rows(path)?, view.targets(path)?)),
+        Some(view) => Ok((view.rows(path)?.inputs, view.targets(path, &predictor.trained().classes)?)),
         None => Err(LabError::config("--examples", "is for models of tables of one's own, whose columns have names")),
     }
 }
 
 /// Rows of the model's own data.
-fn table(config: &RunConfig, request: &Request) -> Result<Table> {
+fn table(predictor: &Predictor, request: &Request) -> Result<Table> {
+    let trained = predictor.trained();
+    let config = &trained.config;
     let missing = || no_validation();
     match &config.data {
         DataConfig::Synthetic1d { .. } => {
@@ -220,7 +245,8 @@ fn table(config: &RunConfig, request: &Request) -> Result<Table> {
             }
         }
         DataConfig::Table(table) => {
-            let parts = table.read(&request.data)?;
+            let known = trained.table.as_ref().map(|view| Known { encoding: &view.columns, classes: &trained.classes });
+            let parts = table.read(&request.data, config.target_kind(), known)?;
             let trained_on = TrainedOn { examples: parts.train.rows(), sha256: parts.train.fingerprint() };
             same_examples(&request.folder, &trained_on)?;
             if request.from == From::Test { Ok(parts.test) } else { parts.validation.ok_or_else(missing) }
@@ -230,17 +256,52 @@ fn table(config: &RunConfig, request: &Request) -> Result<Table> {
 }
 
 /// What the model says of rows.
-fn numbers(predictor: &mut Predictor, rows: &[f64], targets: Vec<f64>, progress: Progress) -> Result<Gathered> {
-    let width = (rows.len() / targets.len().max(1)).max(1);
-    let mut said: Vec<NumberEvidence> = Vec::new();
-    for part in rows.chunks(width * STEP * STEP) {
-        let found = predictor.regress(part, Effort::default())?;
-        said.extend(found.iter().map(|one| one.evidence(predictor.trained().table.as_ref())));
-        progress(said.len(), targets.len());
+fn rows(predictor: &mut Predictor, inputs: &[f64], targets: Vec<f64>, progress: Progress) -> Result<Gathered> {
+    let width = (inputs.len() / targets.len().max(1)).max(1);
+    let said = match said_of_rows(predictor, (inputs, width), progress)? {
+        RowsSaid::Numbers(said) => Said::Numbers { said, targets },
+        RowsSaid::Classes(said) => {
+            Said::Classes { said, labels: targets.into_iter().map(|label| label as usize).collect() }
+        }
+    };
+    let (features, columns) = if let Some(view) = &predictor.trained().table {
+        view.kept_columns(inputs)
+    } else {
+        let names = predictor.trained().feature_names()?;
+        let columns = (0..width).map(|column| inputs.iter().skip(column).step_by(width).copied().collect());
+        (names.into_iter().map(|name| Feature { name, levels: Vec::new() }).collect(), columns.collect())
+    };
+    let named = Named { classes: predictor.trained().classes.clone(), features, columns };
+    Ok(Gathered { source: String::new(), said, named, notes: Vec::new(), inputs: Inputs::Rows })
+}
+
+/// What the model says of rows.
+pub(super) enum RowsSaid {
+    /// Classes.
+    Classes(Vec<ClassEvidence>),
+    /// Numbers.
+    Numbers(Vec<NumberEvidence>),
+}
+
+/// What the model says of rows of so many inputs.
+pub(super) fn said_of_rows(
+    predictor: &mut Predictor,
+    (inputs, width): (&[f64], usize),
+    progress: Progress,
+) -> Result<RowsSaid> {
+    let total = inputs.len() / width;
+    let (mut classified, mut regressed) = (Vec::new(), Vec::new());
+    let numbers = predictor.trained().classes.is_empty();
+    for part in inputs.chunks(width * STEP * STEP) {
+        if numbers {
+            let found = predictor.regress(part, Effort::default())?;
+            regressed.extend(found.iter().map(|one| one.evidence(predictor.trained().table.as_ref())));
+        } else {
+            let found = predictor.classify_rows(part, Effort::default())?;
+            let (view, rows) = (predictor.trained().table.as_ref(), part.chunks_exact(width));
+            classified.extend(found.iter().zip(rows).map(|(one, row)| one.evidence_of_row(row, view)));
+        }
+        progress(classified.len() + regressed.len(), total);
     }
-    let names = predictor.trained().feature_names()?;
-    let columns = (0..width).map(|column| rows.iter().skip(column).step_by(width).copied().collect()).collect();
-    let features = names.into_iter().map(|name| fidgp_decision::calibration::Feature { name, levels: Vec::new() });
-    let named = Named { features: features.collect(), columns, ..Named::default() };
-    Ok(Gathered { source: String::new(), said: Said::Numbers { said, targets }, named, notes: Vec::new() })
+    Ok(if numbers { RowsSaid::Numbers(regressed) } else { RowsSaid::Classes(classified) })
 }

@@ -2,8 +2,9 @@
 
 mod examples;
 mod temperature;
+mod trust;
 
-pub use examples::{From, Gathered, Said};
+pub use examples::{From, Gathered, Inputs, Said};
 pub(crate) use temperature::check;
 pub use temperature::fit;
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use fidgp::predict::WeightDraws;
 use fidgp_decision::fit::{FEWEST, Origin, classes, numbers};
-use fidgp_decision::{Asked, CALIBRATION_FILE, Calibration, Score};
+use fidgp_decision::{Asked, CALIBRATION_FILE, Calibration, Score, TRUST_FILE, Trust};
 use tch::Device;
 
 use crate::config::{self, RunConfig};
@@ -37,6 +38,8 @@ pub struct Request {
     pub asked: Asked,
     /// That uncertainty.
     pub ood_score: Option<Score>,
+    /// Folders of pictures or tables that are known to be foreign, to count how many the rules find.
+    pub foreign: Vec<PathBuf>,
 }
 
 /// What was fitted.
@@ -46,6 +49,8 @@ pub struct Fitted {
     pub temperature: Option<Temperature>,
     /// The rules; none where there are too few examples for any beside a temperature.
     pub calibration: Option<Calibration>,
+    /// What was seen of the model; none without rules.
+    pub trust: Option<Trust>,
 }
 
 /// Told how many examples of how many the model has seen.
@@ -67,17 +72,22 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
 /// When the examples cannot be read or are too few, or the disk fails. What stood in the folder before is then as it was.
 pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     request.asked.check()?;
-    let (temperature, trained, gathered) = gathered(request, progress)?;
-    let calibration = match &temperature {
-        Some(_) if too_few(gathered.said.len(), &request.asked) => None,
-        _ => Some(rules(&trained, gathered, request)?),
-    };
-    keep(&request.folder, temperature.as_ref(), calibration.as_ref())?;
-    Ok(Fitted { temperature, calibration })
+    let (temperature, mut predictor, gathered) = gathered(request, progress)?;
+    if temperature.is_some() && too_few(gathered.said.len(), &request.asked) {
+        keep(&request.folder, temperature.as_ref(), None)?;
+        return Ok(Fitted { temperature, calibration: None, trust: None });
+    }
+    let calibration = rules(predictor.trained(), &gathered, request)?;
+    let mut trust = trust::trust(predictor.trained(), &gathered, &calibration)?;
+    for path in &request.foreign {
+        trust.foreign.push(trust::foreign(&mut predictor, &calibration, path, progress)?);
+    }
+    keep(&request.folder, temperature.as_ref(), Some((&calibration, &trust)))?;
+    Ok(Fitted { temperature, calibration: Some(calibration), trust: Some(trust) })
 }
 
 /// The examples as the model sees them, with the temperature that was fitted first.
-fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature>, Trained, Gathered)> {
+fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature>, Predictor, Gathered)> {
     let Request { folder, data, device, from, .. } = request;
     let own = folder.join(CONFIG_FILE);
     let config = if own.exists() { Some(config::read(&own, &[])?) } else { None };
@@ -90,7 +100,7 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     if !is_tempered {
         let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
         let gathered = examples::gather(&mut predictor, request, progress)?;
-        return Ok((None, predictor.into_trained(), gathered));
+        return Ok((None, predictor, gathered));
     }
     let opened = Opened::of_run(&trained.config, folder, data, *device)?;
     let parts = divided(opened.validation.rows());
@@ -103,23 +113,24 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     let Opened { mut model, validation, .. } = opened;
     model.temper(temperature.temperature)?;
     let mut predictor = Predictor::new(Trained { model, ..trained }, None, WeightDraws::MEMORY)?;
-    let mut gathered = examples::pictures(&mut predictor, rest.as_ref().unwrap_or(&validation), progress)?;
+    let is_shared = rest.is_none();
+    let mut gathered = examples::pictures(&mut predictor, rest.unwrap_or(validation), progress)?;
     gathered.source = from.words(&predictor.trained().config);
-    if rest.is_none() {
+    if is_shared {
         gathered.notes.push(
             "the temperature was fitted on the same examples, as there are few: the promises hold nearly".to_owned(),
         );
     }
-    Ok((Some(temperature), predictor.into_trained(), gathered))
+    Ok((Some(temperature), predictor, gathered))
 }
 
 fn too_few(examples: usize, asked: &Asked) -> bool {
     ((examples as f64) * (1.0 - asked.held_back)).floor() < FEWEST as f64
 }
 
-fn rules(trained: &Trained, gathered: Gathered, request: &Request) -> Result<Calibration> {
+fn rules(trained: &Trained, gathered: &Gathered, request: &Request) -> Result<Calibration> {
     let origin = Origin {
-        source: gathered.source,
+        source: gathered.source.clone(),
         model_sha256: calibration::digest(&trained.model)?,
         draws: trained.config.predict.draws,
     };
@@ -128,18 +139,25 @@ fn rules(trained: &Trained, gathered: Gathered, request: &Request) -> Result<Cal
         Said::Classes { said, labels } => classes(said, labels, &gathered.named, &asked(Score::Total), origin)?,
         Said::Numbers { said, targets } => numbers(said, targets, &gathered.named, &asked(Score::Epistemic), origin)?,
     };
-    found.notes.extend(gathered.notes);
+    found.notes.extend(gathered.notes.iter().cloned());
     Ok(found)
 }
 
-/// Writes both, or what there is of them. Rules of before go first: they were for another temperature.
-fn keep(folder: &Path, temperature: Option<&Temperature>, calibration: Option<&Calibration>) -> Result<()> {
+/// Writes them, or what there is of them. Those of before go first: they were for other rules.
+fn keep(folder: &Path, temperature: Option<&Temperature>, found: Option<(&Calibration, &Trust)>) -> Result<()> {
+    gone(&folder.join(TRUST_FILE))?;
     if let Some(temperature) = temperature {
-        let path = folder.join(CALIBRATION_FILE);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(LabError::file(&path, &error)),
-            _ => json::write(&folder.join(TEMPERATURE_FILE), temperature)?,
-        }
+        gone(&folder.join(CALIBRATION_FILE))?;
+        json::write(&folder.join(TEMPERATURE_FILE), temperature)?;
     }
-    calibration.map_or(Ok(()), |calibration| Ok(calibration.write(folder)?))
+    let Some((calibration, trust)) = found else { return Ok(()) };
+    calibration.write(folder)?;
+    Ok(trust.write(folder)?)
+}
+
+fn gone(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path, &error)),
+        _ => Ok(()),
+    }
 }

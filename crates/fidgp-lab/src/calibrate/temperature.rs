@@ -105,7 +105,8 @@ pub(crate) fn check(config: &RunConfig) -> Result<()> {
             return if has_some { Ok(()) } else { Err(no_validation()) };
         }
         DataConfig::Segmentation(_) => "a segmentation",
-        DataConfig::Synthetic1d { .. } | DataConfig::Uci { .. } | DataConfig::Table(_) => "a regression",
+        DataConfig::Table(_) => "a table",
+        DataConfig::Synthetic1d { .. } | DataConfig::Uci { .. } => "a regression",
     };
     Err(LabError::config("data.set", format!("is {what}; temperatures are for the classification of images")))
 }

@@ -124,7 +124,7 @@ fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
         return Err(LabError::config("--seeds", "must be at least 1"));
     }
     if let Some(config) = configs.iter().find(|config| !plan.ood.is_empty() && !config.data.has_images()) {
-        return Err(LabError::config("--ood", format!("is for images; `{}` is a regression", config.name)));
+        return Err(LabError::config("--ood", format!("is for images; `{}` is not of images", config.name)));
     }
     if let Some(config) = configs.iter().find(|config| !plan.ood.is_empty() && config.train.checkpoint_every == 0) {
         return Err(LabError::config("--ood", format!("needs weights; `{}` keeps no checkpoint", config.name)));

@@ -1,13 +1,11 @@
 //! What the types of a config cannot say.
 
-use fidgp::objective::NoiseConfig;
 use fidgp_zoo::baseline::spectral::SpectralBound;
 use fidgp_zoo::methods::Extra;
 
 use super::range::Finite;
 use super::{
-    DataConfig, GroupConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, NamedNormalisation, NormaliseConfig, Precision,
-    RunConfig, Select,
+    DataConfig, GroupConfig, LEAST_STATISTICS_IMAGES, NamedNormalisation, NormaliseConfig, Precision, RunConfig, Select,
 };
 use crate::error::{LabError, Result};
 
@@ -60,31 +58,12 @@ impl RunConfig {
         train.schedule.check(epochs)?;
         train.kl.check(epochs)?;
         self.check_data()?;
-        self.check_likelihood()?;
+        self.check_likelihood(None)?;
         self.check_method()?;
         self.check_baseline()?;
         self.check_posterior()?;
         self.check_selection()?;
         self.check_range(Finite::Checked)
-    }
-
-    /// Label smoothing that leaves something of the label; weights by the noise where there is some to predict.
-    fn check_likelihood(&self) -> Result<()> {
-        match self.likelihood {
-            LikelihoodConfig::Gaussian { beta_nll, .. } if !(0.0..=1.0).contains(&beta_nll) => {
-                let why = format!("{beta_nll} must lie between 0 (the likelihood itself) and 1; 0.5 is usual");
-                Err(LabError::config("likelihood.beta_nll", why))
-            }
-            LikelihoodConfig::Gaussian { beta_nll, noise } if beta_nll > 0.0 && noise != NoiseConfig::Predicted => {
-                let why = "weighs examples by their own noise: it is for noise = { kind = \"predicted\" }";
-                Err(LabError::config("likelihood.beta_nll", why))
-            }
-            LikelihoodConfig::Categorical { smoothing } if !(0.0..1.0).contains(&smoothing) => {
-                let why = format!("{smoothing} must lie in [0, 1); 0.1 is usual, 0 is none");
-                Err(LabError::config("likelihood.smoothing", why))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Something to train on and to test on, a start where there is one, BatchNorm never alone with one example.
@@ -103,7 +82,7 @@ impl RunConfig {
             fidgp_data::uci::find(name).map_err(|error| LabError::config("data.name", format!("is wrong: {error}")))?;
         }
         if let DataConfig::Table(table) = &self.data {
-            table.check()?;
+            table.check(self.target_kind())?;
         }
         if let DataConfig::Arrays(arrays) = &self.data {
             arrays.check()?;
@@ -183,23 +162,14 @@ impl RunConfig {
                 "is for network.kind = \"fcn\", whose backbone is a ResNet",
             ));
         }
-        let LikelihoodConfig::Pixels { aux_weight, class_weights } = &self.likelihood else { return Ok(()) };
-        if !(*aux_weight >= 0.0 && aux_weight.is_finite()) {
-            return Err(LabError::config("likelihood.aux_weight", format!("{aux_weight} must be 0 or greater")));
-        }
-        let classes = pairs.class_count();
-        let sound = |weights: &Vec<f64>| {
-            weights.len() == classes
-                && weights.iter().all(|w| *w >= 0.0 && w.is_finite())
-                && weights.iter().any(|w| *w > 0.0)
-        };
-        match class_weights.as_ref().filter(|weights| !sound(weights)) {
-            Some(weights) => {
-                let why = format!("has {} numbers; it needs {classes}, none negative, not all 0", weights.len());
-                Err(LabError::config("likelihood.class_weights", why))
-            }
-            None => Ok(()),
-        }
+        self.check_likelihood(Some(pairs.class_count()))
+    }
+
+    fn check_likelihood(&self, classes: Option<usize>) -> Result<()> {
+        self.likelihood.check(classes).map_err(|error| match error {
+            fidgp::Error::Setting { setting, value, advice } => LabError::config(setting, format!("{value} {advice}")),
+            other => other.into(),
+        })
     }
 
     fn check_method(&self) -> Result<()> {
@@ -237,7 +207,7 @@ impl RunConfig {
             }
             (None, None) => {}
         }
-        if !self.method.about().predicts_numbers && !self.data.has_images() {
+        if !self.method.about().predicts_numbers && !self.data.has_images() && !self.predicts_classes() {
             return Err(LabError::config("method", format!("= \"{name}\" is for classes, not for numbers")));
         }
         if let Some(bound) = self.network.spectral_norm() {

@@ -28,10 +28,10 @@ pub use posterior::{
 };
 pub use read::{Override, parse, read};
 pub use segmentation::{Layout, PairSets, SegmentationConfig};
-pub use table::{Column, TableConfig, TableParts};
+pub use table::{Column, Known, TableConfig, TableParts, TargetKind, TargetTransform};
 pub use train::{GroupConfig, OptimiserConfig, Precision, ScheduleConfig, Select, TrainConfig};
 
-use fidgp::objective::NoiseConfig;
+pub use fidgp::objective::LikelihoodConfig;
 use fidgp_zoo::baseline::spectral::SpectralBound;
 use fidgp_zoo::methods::deterministic::Deterministic;
 use fidgp_zoo::methods::{Passes, Settings};
@@ -102,44 +102,6 @@ impl StartConfig {
     }
 }
 
-/// The likelihoods there are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum LikelihoodConfig {
-    /// `y ~ N(f(x), σ²)`.
-    Gaussian {
-        /// Where σ comes from, in units of the standardised target.
-        noise: NoiseConfig,
-        /// β of training examples weighted by `σ²ᵝ`; 0 weighs all alike.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        beta_nll: f64,
-    },
-    /// Class probabilities.
-    Categorical {
-        /// Label smoothing.
-        #[serde(default)]
-        smoothing: f64,
-    },
-    /// Class probabilities of every pixel, independent of each other given the weights; void pixels do not count.
-    Pixels {
-        /// Weight of the auxiliary head's loss.
-        #[serde(default = "half")]
-        aux_weight: f64,
-        /// How much a pixel of each class counts in training.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        class_weights: Option<Vec<f64>>,
-    },
-}
-
-fn half() -> f64 {
-    0.5
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn is_zero(number: &f64) -> bool {
-    number.abs() < f64::MIN_POSITIVE
-}
-
 /// The least number of images whose statistics say anything.
 pub(crate) const LEAST_STATISTICS_IMAGES: usize = 16;
 
@@ -175,6 +137,16 @@ impl RunConfig {
             Precision::Auto if self.data.has_images() && device.is_cuda() => Some(tch::Kind::BFloat16),
             _ => None,
         }
+    }
+
+    /// Whether classes are predicted, of whole inputs.
+    pub fn predicts_classes(&self) -> bool {
+        matches!(self.likelihood, LikelihoodConfig::Categorical(_))
+    }
+
+    /// What a table's target is.
+    pub fn target_kind(&self) -> TargetKind {
+        if self.predicts_classes() { TargetKind::Classes } else { TargetKind::Number }
     }
 
     /// Which layer gets which kind of weight.

@@ -14,6 +14,6 @@ pub use classification::{BINS, Evaluation, classify, classify_by};
 pub use meter::Meter;
 pub(crate) use regression::closed_form;
 pub use regression::{Forecast, examples, figure, forecast, metrics, notes};
-pub use segmentation::{EachSegmented, PixelEvaluation, pixels, segment_set};
+pub use segmentation::{EachSegmented, PixelEvaluation, pixel_classes, segment_set};
 pub use spread::{Spread, permuted_pixels, shuffled_columns};
 pub use tally::{BOUNDARY_REACH, RISK_BINS, Tally};

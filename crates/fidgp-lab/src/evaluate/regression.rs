@@ -2,14 +2,14 @@
 
 use fidgp::Key;
 use fidgp::linearised::{LinearisedPosterior, NormalForecast};
-use fidgp::objective::Gaussian;
+use fidgp::objective::NumberLikelihood;
 use fidgp::predict::{Regressed, regress};
 use fidgp_data::Standardiser;
 use fidgp_metrics::{MixtureForecast, Noise, mae, names, rmse, total_variance};
 use tch::{Kind, Tensor};
 
 use crate::error::{LabError, Result};
-use crate::model::{Likelihood, Model};
+use crate::model::Model;
 use crate::record::{Examples, Forecasts, MetricNotes, Metrics};
 use crate::source::TableSource;
 
@@ -32,6 +32,8 @@ pub struct Forecast {
     pub points: usize,
     /// Of a law in closed form (K = 1), the epistemic part of `noise`, which is then the whole variance. `[N]`
     pub epistemic: Option<Vec<f64>>,
+    /// Means and variances of the logarithm, where that is predicted: `means` and `noise` follow from them. `[K, N]`
+    pub logarithm: Option<[Vec<f64>; 2]>,
 }
 
 impl Forecast {
@@ -52,7 +54,39 @@ impl Forecast {
             }
         }
         let points = predicted.means.size()[1] as usize;
-        Ok(Self { means, noise, points, epistemic: None })
+        let found = Self { means, noise, points, epistemic: None, logarithm: None };
+        Ok(if scale.is_some_and(|scale| scale.target_log) { found.of_logarithm() } else { found })
+    }
+
+    /// What a forecast of the logarithm says of the number itself: moments of log-normal distributions.
+    fn of_logarithm(self) -> Self {
+        let Self { means: m, noise: v, points, epistemic, .. } = self;
+        let both = || m.iter().zip(&v);
+        let mean = |(m, v): (&f64, &f64)| exp(m + v / 2.0);
+        let part = |m: f64, v: f64, own: f64| exp(2.0 * m + v) * own.min(MOST).exp_m1();
+        let variance = |(m, v): (&f64, &f64)| part(*m, *v, *v);
+        let epistemic = epistemic.map(|own| both().zip(own).map(|((m, v), own)| part(*m, *v, own)).collect());
+        let (means, noise) = (both().map(mean).collect(), both().map(variance).collect());
+        Self { means, noise, points, epistemic, logarithm: Some([m, v]) }
+    }
+
+    /// Targets as mixtures see them: logarithms where these are predicted.
+    fn seen(&self, targets: &[f64]) -> Vec<f64> {
+        targets.iter().map(|y| if self.logarithm.is_some() { y.ln() } else { *y }).collect()
+    }
+
+    /// Mixtures over draws beside targets as they see them.
+    fn mixture<'a>(&'a self, seen: &'a [f64]) -> Result<MixtureForecast<'a>> {
+        let (means, noise) =
+            self.logarithm.as_ref().map_or((&self.means, &self.noise), |[means, noise]| (means, noise));
+        Ok(MixtureForecast::new(means, Noise::PerDraw(noise), seen)?)
+    }
+
+    /// The NLL of each target in its own unit: a density of the logarithm is divided by the number.
+    fn nll_of_each(&self, targets: &[f64]) -> Result<Vec<f64>> {
+        let nll = self.mixture(&self.seen(targets))?.nll_of_each();
+        let log = |y: &f64| if self.logarithm.is_some() { y.ln() } else { 0.0 };
+        Ok(nll.iter().zip(targets).map(|(nll, y)| nll + log(y)).collect())
     }
 
     /// Mean, epistemic deviation and noise deviation at each point.
@@ -70,6 +104,13 @@ impl Forecast {
     }
 }
 
+/// The largest exponent that is followed: beyond it a number is as good as infinite, and variances must stay finite.
+const MOST: f64 = 150.0;
+
+fn exp(x: f64) -> f64 {
+    x.min(MOST).exp()
+}
+
 /// Predicts with K draws and undoes the standardisation of the target.
 ///
 /// # Errors
@@ -81,7 +122,7 @@ pub fn forecast(
     (draws, batch): (u64, usize),
     key: Key,
 ) -> Result<Forecast> {
-    let Likelihood::Gaussian(likelihood) = &model.likelihood else {
+    let Some(likelihood) = model.likelihood.reading().numbers() else {
         return Err(LabError::config("likelihood.kind", "must be \"gaussian\" for a regression"));
     };
     if let Some(posterior) = &model.posterior {
@@ -94,7 +135,7 @@ pub fn forecast(
 pub(crate) fn closed_form(
     model: &Model,
     posterior: &LinearisedPosterior,
-    likelihood: &Gaussian,
+    likelihood: &dyn NumberLikelihood,
     (data, batch): (&TableSource, usize),
     scale: Option<&Standardiser>,
 ) -> Result<Forecast> {
@@ -102,19 +143,21 @@ pub(crate) fn closed_form(
     let unit = scale.map_or(1.0, |scale| scale.inverse_target_sd(1.0)).powi(2);
     let flat = |tensor: Tensor| Vec::<f64>::try_from(tensor.to_device(tch::Device::Cpu));
     let mean = flat(predicted.mean())?;
-    Ok(Forecast {
+    let found = Forecast {
         means: mean.iter().map(|mean| scale.map_or(*mean, |scale| scale.inverse_target(*mean))).collect(),
         noise: flat((predicted.epistemic() + predicted.aleatoric()) * unit)?,
         points: mean.len(),
         epistemic: Some(flat(predicted.epistemic() * unit)?),
-    })
+        logarithm: None,
+    };
+    Ok(if scale.is_some_and(|scale| scale.target_log) { found.of_logarithm() } else { found })
 }
 
 /// The same in the units of the training, as tensors.
 fn closed_form_of(
     model: &Model,
     posterior: &LinearisedPosterior,
-    likelihood: &Gaussian,
+    likelihood: &dyn NumberLikelihood,
     batches: &[Tensor],
 ) -> Result<Regressed> {
     let tangent = model.tangent(posterior)?;
@@ -128,17 +171,22 @@ fn closed_form_of(
 /// When a value is not finite.
 pub fn metrics(forecast: &Forecast, targets: &[f64]) -> Result<Metrics> {
     let (mean, epistemic, _) = forecast.split()?;
-    let mixture = MixtureForecast::new(&forecast.means, Noise::PerDraw(&forecast.noise), targets)?;
+    let seen = forecast.seen(targets);
+    let mixture = forecast.mixture(&seen)?;
     let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let is_log = forecast.logarithm.is_some();
+    let nll = if is_log { average(&forecast.nll_of_each(targets)?) } else { mixture.nll() };
     let entries = [
         (names::REG_RMSE, rmse(&mean, targets)?),
         (names::REG_MAE, mae(&mean, targets)?),
-        (names::REG_NLL, mixture.nll()),
+        (names::REG_NLL, nll),
         (names::REG_CRPS, mixture.crps()),
         (names::REG_COVERAGE, mixture.coverage(LEVEL)?),
         ("reg/EpistemicSD", average(&epistemic)),
     ];
-    Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())
+    // of a logarithm's forecast the CRPS is that of the logarithm: it is left out
+    let entries = entries.into_iter().filter(|(name, _)| !(is_log && *name == names::REG_CRPS));
+    Ok(entries.map(|(name, value)| (name.to_owned(), value.is_finite().then_some(value))).collect())
 }
 
 /// What each target contributes to the metrics that are means over them.
@@ -148,7 +196,7 @@ pub fn metrics(forecast: &Forecast, targets: &[f64]) -> Result<Metrics> {
 pub fn examples(forecast: &Forecast, targets: &[f64]) -> Result<Examples> {
     let (mean, ..) = forecast.split()?;
     let errors = mean.iter().zip(targets).map(|(mean, target)| (mean - target).abs()).collect();
-    let nll = MixtureForecast::new(&forecast.means, Noise::PerDraw(&forecast.noise), targets)?.nll_of_each();
+    let nll = forecast.nll_of_each(targets)?;
     Ok(Examples([(names::REG_NLL.to_owned(), nll), (names::REG_MAE.to_owned(), errors)].into()))
 }
 
@@ -163,7 +211,8 @@ const LEVELS: usize = 20;
 /// When a value is not finite.
 pub fn figure(forecast: &Forecast, targets: &[f64]) -> Result<Forecasts> {
     let (mean, epistemic_sd, noise_sd) = forecast.split()?;
-    let mixture = MixtureForecast::new(&forecast.means, Noise::PerDraw(&forecast.noise), targets)?;
+    let seen = forecast.seen(targets);
+    let mixture = forecast.mixture(&seen)?;
     let level = |step: usize| step as f64 / LEVELS as f64;
     let covered = |step| Ok([level(step), mixture.coverage(level(step))?]);
     let first = |values: &[f64]| values[..values.len().min(ROWS_SHOWN)].to_vec();

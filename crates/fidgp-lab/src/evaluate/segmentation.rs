@@ -2,6 +2,7 @@
 
 use fidgp::Key;
 use fidgp::linalg::check_finite;
+use fidgp::objective::Reading;
 use fidgp::predict::{Segmented, segment, windows};
 use fidgp_metrics::{Confusion, names};
 use tch::Tensor;
@@ -10,7 +11,7 @@ use super::tally::Tally;
 use super::{BINS, NOT_FINITE};
 use crate::config::PredictConfig;
 use crate::error::{LabError, Result};
-use crate::model::{Likelihood, Model, Pixels};
+use crate::model::Model;
 use crate::record::{
     Boundary, ClassScore, Classification, ConfidenceHistogram, Examples, MetricNotes, Metrics, Segmentation,
 };
@@ -32,13 +33,13 @@ pub struct PixelEvaluation {
 /// Images that were just segmented: the first one's number, what was said, their masks.
 pub type EachSegmented<'a> = dyn FnMut(usize, &Segmented, &Tensor) -> Result<()> + 'a;
 
-/// The likelihood of a segmentation model.
+/// The number of classes of a segmentation model.
 ///
 /// # Errors
 /// When the model is another.
-pub fn pixels(model: &Model) -> Result<&Pixels> {
-    match &model.likelihood {
-        Likelihood::Pixels(pixels) => Ok(pixels),
+pub fn pixel_classes(model: &Model) -> Result<i64> {
+    match model.likelihood.reading() {
+        Reading::Pixels { classes } => Ok(classes),
         _ => Err(LabError::config("likelihood.kind", "must be \"pixels\" for a segmentation")),
     }
 }
@@ -54,7 +55,7 @@ pub fn segment_set(
     (set, classes): (&PairSource, &[String]),
     each: &mut EachSegmented,
 ) -> Result<PixelEvaluation> {
-    let count = pixels(model)?.classes;
+    let count = pixel_classes(model)?;
     let mut draws = model.draws(draws, key)?;
     let mut tally = Tally::new(count, model.store.device());
     let mut first = 0;

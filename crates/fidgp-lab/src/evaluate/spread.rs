@@ -5,7 +5,7 @@ use fidgp::predict::{Batch, Effort, WeightDraws};
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
-use crate::model::{Likelihood, Model};
+use crate::model::Model;
 
 /// Uncertainty of predictions, input by input: entropies in nats, or variances of the standardised target.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,7 +28,7 @@ impl Spread {
         for (number, inputs) in (0..).zip(&batches) {
             let (network, batch) = (model.network.as_ref(), Batch { inputs, number });
             let effort = Effort::default();
-            let own = if let Likelihood::Gaussian(likelihood) = &model.likelihood {
+            let own = if let Some(likelihood) = model.likelihood.reading().numbers() {
                 let predicted = law.regress(network, likelihood, batch, effort)?.0;
                 [predicted.epistemic(), predicted.epistemic() + predicted.aleatoric()]
             } else {

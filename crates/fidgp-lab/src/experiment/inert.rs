@@ -4,7 +4,7 @@ use super::task::{HeldOut, Task};
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::evaluate::Spread;
-use crate::model::{Likelihood, Model};
+use crate::model::Model;
 use crate::record::Uncertainty;
 
 /// The epistemic share below which draws practically do not differ.
@@ -42,7 +42,7 @@ pub fn uncertainty(task: &dyn Task, model: &Model) -> Result<Option<Uncertainty>
     }
     let config = task.config();
     let Some(spreads) = tch::no_grad(|| task.spreads(model, config.predict.draws))? else { return Ok(None) };
-    let numbers = matches!(model.likelihood, Likelihood::Gaussian(_));
+    let numbers = model.likelihood.reading().numbers().is_some();
     Ok(Some(record(config, &spreads, (numbers, model.posterior.is_some()), at_bounds(model))))
 }
 

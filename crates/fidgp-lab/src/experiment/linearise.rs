@@ -5,13 +5,14 @@ use std::path::Path;
 
 use fidgp::Key;
 use fidgp::linearised::{LinearisedPosterior, Observed, fit};
+use fidgp::objective::Likelihood;
 use tch::{Kind, Tensor};
 
 use super::task::{self, SplitRole};
 use crate::config::{LinearisedConfig, RunConfig};
 use crate::error::Result;
 use crate::files::CONFIG_FILE;
-use crate::model::{Likelihood, Model};
+use crate::model::Model;
 use crate::predict::Trained;
 use crate::run_folder::posterior::{self, PosteriorRecord};
 use crate::run_folder::{same_classes, same_examples};
@@ -85,7 +86,7 @@ pub fn linearise(
     });
     let observe = |batch: usize, start: i64, outputs: &Tensor| {
         let targets = targets.borrow()[batch].narrow(0, start, outputs.size()[0]);
-        tch::no_grad(|| Ok(observed(&model.likelihood, outputs, &targets)))
+        tch::no_grad(|| Ok(observed(model.likelihood.as_ref(), outputs, &targets)))
     };
     let fitted = fit(&tangent, &mut batches, rows.len() as i64, &observe, &linearised.fit(directions));
     failed.map_or(Ok(()), Err)?;
@@ -110,13 +111,10 @@ fn chosen(config: &RunConfig, linearised: &LinearisedConfig, source: &dyn Source
     rows
 }
 
-fn observed(likelihood: &Likelihood, outputs: &Tensor, targets: &Tensor) -> Observed {
-    let misfit = match likelihood {
-        Likelihood::Gaussian(gaussian) => {
-            let output = gaussian.output(outputs);
-            Some((targets.to_kind(Kind::Double) - output.mean).square() / output.variance)
-        }
-        Likelihood::Categorical { .. } | Likelihood::Pixels(_) => None,
-    };
+fn observed(likelihood: &dyn Likelihood, outputs: &Tensor, targets: &Tensor) -> Observed {
+    let misfit = likelihood.reading().numbers().map(|numbers| {
+        let output = numbers.output(outputs);
+        (targets.to_kind(Kind::Double) - output.mean).square() / output.variance
+    });
     Observed { curvature: likelihood.curvature(outputs), misfit }
 }

@@ -4,6 +4,7 @@ pub mod compress;
 pub(crate) mod norms;
 pub mod task;
 
+mod dry;
 mod fitting;
 mod inert;
 mod linearise;
@@ -16,6 +17,7 @@ mod together;
 mod uci;
 mod wrap;
 
+pub use dry::{DryRun, dry_run};
 pub use inert::Spreads;
 pub use linearise::fit_posterior;
 pub use task::Task;

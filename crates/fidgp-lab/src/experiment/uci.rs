@@ -129,7 +129,7 @@ fn task_of(config: RunConfig, uci: &Uci, parts: &Parts) -> Result<Regression> {
     let train = rows(&parts.train)?;
     let validation = if parts.validation.is_empty() { None } else { Some(rows(&parts.validation)?) };
     let (scale, test) = (Some(Standardiser::fit(&train)?), rows(&parts.test)?);
-    Ok(Regression { config, train, validation, test, scale, columns: None, curve: None })
+    Ok(Regression { config, train, validation, test, scale, view: None, curve: None })
 }
 
 /// Trains and tests one split, or reads what an earlier run of it left.

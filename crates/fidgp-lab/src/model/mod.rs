@@ -8,13 +8,13 @@ mod signature;
 
 pub(crate) use counting::macs_of_prediction;
 pub use counting::{Counting, Explained, cost, prediction_macs, training_macs};
-pub use likelihood::{Likelihood, Pixels};
 pub use normalisation::Normalisation;
 pub use signature::Signature;
 
 use fidgp::Key;
 use fidgp::layer::{LayerGeometry, Network, NormStatistics};
 use fidgp::linearised::{LinearisedLaw, LinearisedPosterior, Tangent};
+use fidgp::objective::{Likelihood, Reading};
 use fidgp::predict::{Draws, PredictiveLaw, WeightDraws};
 use fidgp_zoo::baseline::temperature::Tempered;
 use fidgp_zoo::methods::ensemble::Ensemble;
@@ -34,7 +34,7 @@ pub struct Model {
     /// The network.
     pub network: Box<dyn Network>,
     /// What its outputs mean.
-    pub likelihood: Likelihood,
+    pub likelihood: Box<dyn Likelihood>,
     /// How images are normalised: a part of the model, stored with it.
     pub normalisation: Option<Normalisation>,
     /// Its layers as numbers.
@@ -61,7 +61,7 @@ impl Model {
         let images = match signature {
             Signature::Classification { statistics, image, .. } => Some((statistics, image[0] as usize)),
             Signature::Segmentation { statistics, .. } => Some((statistics, 3)),
-            Signature::Regression { .. } => None,
+            Signature::Regression { .. } | Signature::Rows { .. } => None,
         };
         let normalisation = match images {
             Some((statistics, channels)) => {
@@ -90,6 +90,14 @@ impl Model {
         })
     }
 
+    /// Mean negative log-likelihood of a batch; targets are repeated for each member of the network. Scalar.
+    pub fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
+        let members = outputs.size()[0] / targets.size()[0].max(1);
+        let times: Vec<_> = std::iter::once(members).chain(targets.size().iter().skip(1).map(|_| 1)).collect();
+        let repeated = if members > 1 { targets.repeat(times) } else { targets.shallow_clone() };
+        self.likelihood.nll(outputs, &repeated)
+    }
+
     /// Passes for K draws.
     ///
     /// # Errors
@@ -100,7 +108,7 @@ impl Model {
         if !self.norms.is_empty() {
             draws.set_norms(&self.norms)?;
         }
-        if let (Device::Cuda(index), Likelihood::Categorical { .. }) = (self.store.device(), &self.likelihood) {
+        if let (Device::Cuda(index), Reading::Classes) = (self.store.device(), self.likelihood.reading()) {
             draws.runner = Box::new(move |passes| Box::new(Replayed::new(passes, index)));
         }
         Ok(draws)

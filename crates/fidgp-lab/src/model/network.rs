@@ -53,9 +53,9 @@ pub(super) fn network(
 fn sized(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<NetworkConfig> {
     let misfit = |why: &str| Err(LabError::config("network.kind", why));
     match (config.network.takes(), signature) {
-        (Takes::Table, Signature::Regression { .. })
+        (Takes::Table | Takes::TableOrImages, Signature::Regression { .. } | Signature::Rows { .. })
         | (Takes::Images, Signature::Classification { .. })
-        | (Takes::TableOrImages, Signature::Regression { .. } | Signature::Classification { .. })
+        | (Takes::TableOrImages, Signature::Classification { .. })
         | (Takes::Pixels, Signature::Segmentation { .. }) => {
             let mut network = config.network.clone();
             network.fit(&signature.input(), outputs)?;

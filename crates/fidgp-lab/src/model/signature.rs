@@ -13,6 +13,13 @@ pub enum Signature {
         /// Columns of the input.
         features: i64,
     },
+    /// Features in, a class out.
+    Rows {
+        /// Columns of the input.
+        features: i64,
+        /// Number of classes.
+        classes: i64,
+    },
     /// Images in, a class out.
     Classification {
         /// Channels, height, width.
@@ -55,13 +62,22 @@ impl Signature {
             DataConfig::Uci { name, .. } => {
                 Ok(Self::Regression { features: fidgp_data::uci::find(name)?.columns as i64 })
             }
-            DataConfig::Table(table) => match &table.features {
-                Some(features) => Ok(Self::Regression { features: features.len() as i64 }),
-                None => Err(LabError::config(
-                    "data.features",
-                    "is missing: the table is not read here, so name the columns that the network takes",
-                )),
-            },
+            DataConfig::Table(table) => {
+                let features = table.inputs.or(table.features.as_ref().map(Vec::len)).ok_or_else(|| {
+                    let why = "is missing: the table is not read here, so name the columns that the network takes";
+                    LabError::config("data.features", why)
+                })? as i64;
+                if !config.predicts_classes() {
+                    return Ok(Self::Regression { features });
+                }
+                let classes = classes.or(table.classes).ok_or_else(|| {
+                    LabError::config(
+                        "data.classes",
+                        "is missing: the table is not read here, so say how many there are",
+                    )
+                })? as i64;
+                Ok(Self::Rows { features, classes })
+            }
             DataConfig::Images { name, .. } => match name.as_str() {
                 "cifar100" => Ok(images([3, 32, 32], 100)),
                 "cifar10" | "svhn" => Ok(images([3, 32, 32], 10)),
@@ -97,7 +113,7 @@ impl Signature {
     /// The shape of an input, without the batch.
     pub(super) fn input(&self) -> Vec<i64> {
         match self {
-            Self::Regression { features } => vec![*features],
+            Self::Regression { features } | Self::Rows { features, .. } => vec![*features],
             Self::Classification { image, .. } => image.to_vec(),
             Self::Segmentation { crop, .. } => vec![3, crop[0], crop[1]],
         }

@@ -38,6 +38,7 @@ pub fn card(predictor: &Trained, dtype: Dtype, results: Option<&Results>) -> Str
     let task = match (images, predictor.segments()) {
         (true, true) => "image-segmentation",
         (true, false) => "image-classification",
+        (false, _) if config.predicts_classes() => "tabular-classification",
         (false, _) => "tabular-regression",
     };
     let (network, data, method) = (config.network.name(), config.data.name(), config.method.name());

@@ -6,6 +6,7 @@ use std::path::Path;
 use fidgp::Key;
 use fidgp::layer::{Factors, Mode, Pass};
 use fidgp::linalg::Check;
+use fidgp::objective::Reading;
 use fidgp_data::file_sha256;
 use fidgp_onnx::{Exported, Outputs};
 use tch::{Kind, Tensor};
@@ -14,7 +15,7 @@ use super::state_dict::{matrix_parts, plain_variables};
 use super::{Dtype, linearised};
 use crate::config::NetworkConfig;
 use crate::error::{LabError, Result};
-use crate::model::{Likelihood, Model, Signature};
+use crate::model::{Model, Signature};
 use crate::predict::Trained;
 use crate::record::{commit, write_atomically};
 
@@ -73,6 +74,9 @@ fn check(trained: &Trained, weights: Weights) -> Result<()> {
         let why = "= linearised needs a linearised posterior, which this folder has not; `fidgp fit-posterior` fits one to a table's network";
         return Err(LabError::config("--draws", why));
     }
+    if trained.table.as_ref().is_some_and(|table| table.scale.target_log) {
+        return refuse("gives the number that a network was trained for, not one whose logarithm it predicts");
+    }
     let on_outputs = trained.model.network.inducing().iter().any(|weight| weight.draws_outputs());
     if on_outputs && matches!(weights, Weights::Draws(_)) {
         return refuse("has no weights to draw where the noise is on the outputs; use --draws mean");
@@ -81,14 +85,14 @@ fn check(trained: &Trained, weights: Weights) -> Result<()> {
 }
 
 fn outputs(trained: &Trained, signature: &Signature) -> Result<Outputs> {
-    match (&trained.model.likelihood, signature) {
-        (Likelihood::Categorical { .. }, Signature::Classification { classes, .. }) => {
+    match (trained.model.likelihood.reading(), signature) {
+        (Reading::Classes, Signature::Classification { classes, .. } | Signature::Rows { classes, .. }) => {
             Ok(Outputs::Classes { classes: *classes, temperature: trained.model.temperature.unwrap_or(1.0) })
         }
-        (Likelihood::Gaussian(gaussian), Signature::Regression { .. }) => {
+        (Reading::Numbers(likelihood), Signature::Regression { .. }) => {
             let target =
                 trained.table.as_ref().map_or([0.0, 1.0], |table| [table.scale.target_mean, table.scale.target_sd]);
-            let noise = gaussian.constant_variance().map(|variance| variance.double_value(&[]));
+            let noise = likelihood.constant_variance().map(|variance| variance.double_value(&[]));
             Ok(Outputs::Numbers { target, noise })
         }
         _ => Err(LabError::config("--format onnx", "is for classes of images and for tables")),

@@ -8,7 +8,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::Dtype;
 use crate::error::{LabError, Result};
-use crate::model::{Likelihood, Model};
+use crate::model::Model;
 use crate::predict::Trained;
 
 /// Most numbers in the inducing matrices of a law that is stored whole: its square is.
@@ -78,7 +78,7 @@ fn root(posterior: &LinearisedPosterior, layers: &[Carried]) -> Result<Tensor> {
 /// Compares a graph with what the model predicts, near the data and far from them.
 pub(super) fn check(trained: &Trained, bytes: &[u8], dtype: Dtype) -> Result<()> {
     let model = &trained.model;
-    let (Likelihood::Gaussian(likelihood), Some(table)) = (&model.likelihood, &trained.table) else {
+    let (Some(likelihood), Some(table)) = (model.likelihood.reading().numbers(), &trained.table) else {
         return Err(LabError::config("--draws", "= linearised is for the tables of data.set = \"table\""));
     };
     let (posterior, tangent) = posterior(model)?;

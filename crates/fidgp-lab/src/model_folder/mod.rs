@@ -9,6 +9,7 @@
 //! posterior.json            the linearised posterior, where the run has one: what it is
 //! posterior.safetensors     its tensors
 //! calibration.json          rules for decisions, where the run has them
+//! trust.json                what was seen of the model when they were made
 //! README.md                 the card: what it is, how good it is, how to use it
 //! ```
 
@@ -28,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fidgp_data::{ChannelStatistics, catalogue, file_sha256};
-use fidgp_decision::CALIBRATION_FILE;
+use fidgp_decision::{CALIBRATION_FILE, TRUST_FILE, Trust};
 use fidgp_files::{Exceeded, NewFolder, limits};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
@@ -47,7 +48,7 @@ use crate::run_folder::{calibration, norms, posterior};
 use crate::train::checkpoint::{self, Progress};
 
 /// Every file of a model folder.
-pub const FILES: [&str; 9] = [
+pub const FILES: [&str; 10] = [
     MODEL_CONFIG_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
@@ -57,14 +58,16 @@ pub const FILES: [&str; 9] = [
     POSTERIOR_FILE,
     POSTERIOR_TENSORS_FILE,
     CALIBRATION_FILE,
+    TRUST_FILE,
 ];
 /// The parts that the config has the digests of: all but the card, which people write in, and
 /// what is fitted anew: the posterior, and the rules, which have a digest of their own.
 const PARTS: [&str; 4] = [PREPROCESSOR_FILE, WEIGHTS_FILE, NORMS_FILE, NETWORK_FILE];
 /// What an export takes the place of, the config last.
-const PLACES: [&str; 10] = [
+const PLACES: [&str; 11] = [
     STATISTICS_FILE,
     CALIBRATION_FILE,
+    TRUST_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
     NORMS_FILE,
@@ -159,7 +162,9 @@ fn copy_rules(run: &Path, model: &Model, dtype: Dtype, out: &Path) -> Result<()>
     if dtype != Dtype::F32 {
         return Ok(());
     }
-    calibration::read(run, model)?.map_or(Ok(()), |rules| Ok(rules.write(out)?))
+    let Some(rules) = calibration::read(run, model)? else { return Ok(()) };
+    rules.write(out)?;
+    Trust::read(run)?.map_or(Ok(()), |trust| Ok(trust.write(out)?))
 }
 
 /// The digests of the parts that are there.
@@ -260,7 +265,11 @@ pub fn open(folder: &Path, device: Device) -> Result<Trained> {
         }
         Preprocessor::Columns(columns) => {
             columns.check().map_err(|why| LabError::File { path: folder.join(PREPROCESSOR_FILE), why })?;
-            let signature = Signature::Regression { features: columns.features.len() as i64 };
+            let features = columns.features.len() as i64;
+            let signature = match classes.len() as i64 {
+                0 => Signature::Regression { features },
+                classes => Signature::Rows { features, classes },
+            };
             table = Some(columns);
             (signature, None)
         }
@@ -289,6 +298,10 @@ fn check_size(signature: &Signature) -> std::result::Result<(), Exceeded> {
     let size = |number: i64| u64::try_from(number).unwrap_or(0);
     match signature {
         Signature::Regression { features } => limits::COLUMNS.check(size(*features)),
+        Signature::Rows { features, classes } => {
+            limits::COLUMNS.check(size(*features))?;
+            limits::CLASSES.check(size(*classes))
+        }
         Signature::Classification { image, classes, .. } => {
             limits::PIXELS.check_product(&image.map(size))?;
             limits::CLASSES.check(size(*classes))

@@ -42,11 +42,18 @@ struct Arrays {
     path: PathBuf,
     logits: BTreeMap<String, Tensor>,
     features: Option<BTreeMap<String, Tensor>>,
+    /// The file of the features.
+    second: PathBuf,
 }
 
 impl Arrays {
     fn fault(&self, what: &str, why: &str) -> LabError {
         LabError::File { path: self.path.clone(), why: format!("`{what}` {why}") }
+    }
+
+    /// The same of the other file.
+    fn fault_of_features(&self, what: &str, why: &str) -> LabError {
+        LabError::File { path: self.second.clone(), why: format!("`{what}` {why}") }
     }
 
     /// Logits and features of a set side by side. `[N, K + n]`
@@ -56,31 +63,17 @@ impl Arrays {
         if logits.dim() != 2 || logits.numel() == 0 {
             return Err(self.fault(name, &format!("is {:?}, expected [rows, classes], not empty", logits.size())));
         }
-        self.finite(name, "logits", &logits)?;
+        finite("logits", &logits)?.map_or(Ok(()), |why| Err(self.fault(name, &why)))?;
         let Some(features) = &self.features else { return Ok(logits) };
-        let features = features.get(name).ok_or_else(|| self.fault(name, "is missing in the file of features"))?;
+        let features = features.get(name).ok_or_else(|| self.fault_of_features(name, "is missing"))?;
         if features.dim() != 2 || features.size()[0] != logits.size()[0] {
             let why =
                 format!("has features {:?} and logits {:?}: one row for each example", features.size(), logits.size());
-            return Err(self.fault(name, &why));
+            return Err(self.fault_of_features(name, &why));
         }
         let features = features.to_kind(Kind::Double);
-        self.finite(name, "features", &features)?;
+        finite("features", &features)?.map_or(Ok(()), |why| Err(self.fault_of_features(name, &why)))?;
         Ok(Tensor::f_cat(&[logits, features], 1)?)
-    }
-
-    /// Refuses NaN and infinity, and names the row of the first one.
-    fn finite(&self, name: &str, what: &str, numbers: &Tensor) -> Result<()> {
-        let sound = Vec::<bool>::try_from(numbers.f_isfinite()?.f_reshape([-1])?)?;
-        let columns = numbers.size().get(1).copied().unwrap_or(1).max(1) as usize;
-        match sound.iter().position(|is_finite| !is_finite) {
-            Some(place) => {
-                let [row, column] = [place / columns, place % columns];
-                let why = format!("holds a number that is not finite: its {what}, row {row}, column {column}");
-                Err(self.fault(name, &format!("{why}; leave such rows out")))
-            }
-            None => Ok(()),
-        }
     }
 
     /// The classes of a set's rows; none where it has no labels.
@@ -111,12 +104,24 @@ impl Arrays {
         let (features, found) = (columns - classes, (weight.size(), bias.size()));
         if found != (vec![classes, features], vec![classes]) {
             let why = format!("and head.bias are {found:?}, expected [{classes}, {features}] and [{classes}]");
-            return Err(self.fault("head.weight", &why));
+            return Err(self.fault_of_features("head.weight", &why));
         }
-        self.finite("head.weight", "weights", &weight)?;
-        self.finite("head.bias", "biases", &bias)?;
+        for (name, what, numbers) in [("head.weight", "weights", &weight), ("head.bias", "biases", &bias)] {
+            finite(what, numbers)?.map_or(Ok(()), |why| Err(self.fault_of_features(name, &why)))?;
+        }
         Ok(Some(Head { weight, bias }))
     }
+}
+
+/// Says where the first NaN or infinity is; nothing where there is none.
+fn finite(what: &str, numbers: &Tensor) -> Result<Option<String>> {
+    let sound = Vec::<bool>::try_from(numbers.f_isfinite()?.f_reshape([-1])?)?;
+    let columns = numbers.size().get(1).copied().unwrap_or(1).max(1) as usize;
+    let place = sound.iter().position(|is_finite| !is_finite);
+    Ok(place.map(|place| {
+        let [row, column] = [place / columns, place % columns];
+        format!("holds a number that is not finite: its {what}, row {row}, column {column}; leave such rows out")
+    }))
 }
 
 /// Benchmarks arrays; `settings.id` names the ID rows (`id` where it does not), `fit` are the ID training rows.
@@ -132,8 +137,9 @@ pub fn run_arrays(
     let started = Instant::now();
     let id = settings.id.clone().unwrap_or_else(|| "id".to_owned());
     check_names(settings, &id)?;
+    let second = features.unwrap_or(logits).to_owned();
     let features = features.map(|path| Ok::<_, LabError>(checkpoint::load(path)?.tensors)).transpose()?;
-    let arrays = Arrays { path: logits.to_owned(), logits: checkpoint::load(logits)?.tensors, features };
+    let arrays = Arrays { path: logits.to_owned(), logits: checkpoint::load(logits)?.tensors, features, second };
     let rows = arrays.rows(&id)?;
     let classes = arrays.logits.get(&id).map_or(0, |logits| logits.size()[1]);
     let observer = Split { classes };

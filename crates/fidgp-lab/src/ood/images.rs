@@ -51,7 +51,7 @@ impl Images {
     /// When a set is not there, cannot be meant, or has classes that the model does not.
     pub fn read(predictor: &Trained, settings: &Settings) -> Result<Self> {
         let view =
-            predictor.square_view().ok_or_else(|| LabError::config("MODEL", "is a regression; it takes no images"))?;
+            predictor.square_view().ok_or_else(|| LabError::config("MODEL", "takes rows of a table, not images"))?;
         let id_name = checked_id(&predictor.config.data, settings)?;
         let cut = Cut { limit: settings.limit, seed: settings.seed };
         let whole = if sets::in_memory(&id_name) { usize::MAX } else { settings.fit };

@@ -3,15 +3,16 @@
 use fidgp::Key;
 use fidgp::layer::{CustomWeight, Factors, Mode, Pass, Slot};
 use fidgp::linalg::Check;
+use fidgp::objective::Reading;
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
-use crate::model::{Likelihood, Model};
+use crate::model::Model;
 
 /// A picture's logits are the mean of its pixels'; those of a class for each picture stay as they are. `[N, C, ..]` → `[N, C]`
 pub(super) fn of_pictures(model: &Model, logits: &Tensor) -> Tensor {
-    match &model.likelihood {
-        Likelihood::Pixels(pixels) => pooled(&logits.narrow(1, 0, pixels.classes)),
+    match model.likelihood.reading() {
+        Reading::Pixels { classes } => pooled(&logits.narrow(1, 0, classes)),
         _ => logits.shallow_clone(),
     }
 }

@@ -6,6 +6,7 @@
 use fidgp::Key;
 use fidgp::layer::{Conv2dConfig, Factors, LayerGeometry, Mode, Operation, Pass, Taps};
 use fidgp::linalg::Check;
+use fidgp::objective::Reading;
 use fidgp::ood::{Tap, log_unexplained, mean_patch, pooled_product};
 use fidgp::predict::{Batch, ClassDraws, Classified, Effort, Gather};
 use fidgp::prior::PriorFactors;
@@ -19,7 +20,7 @@ use super::members::{self, pooled};
 use super::scorer::named;
 use super::scores::Needs;
 use crate::error::{LabError, Result};
-use crate::model::{Likelihood, MEMBERS, Model, Normalisation};
+use crate::model::{MEMBERS, Model, Normalisation};
 use crate::predict::{FEATURES, Trained};
 
 /// A pooled input with fewer channels than this has no subspace worth the name.
@@ -474,7 +475,7 @@ fn pooled_layers(model: &Model) -> Vec<String> {
 
 /// The last layer, if it is a linear one with a bias; divided by the temperature, as logits are.
 fn head(model: &Model, drawn: &[(String, Tensor)]) -> Option<Head> {
-    if matches!(model.likelihood, Likelihood::Pixels(_)) {
+    if matches!(model.likelihood.reading(), Reading::Pixels { .. }) {
         return None;
     }
     let temperature = model.temperature.unwrap_or(1.0);

@@ -1,7 +1,8 @@
-//! Pictures to classes.
+//! Pictures, and rows of tables, to classes.
 
 use fidgp::linalg::check_finite;
 use fidgp::predict::{Batch, Effort};
+use fidgp_data::Table;
 use serde::Serialize;
 use tch::Tensor;
 
@@ -9,11 +10,12 @@ use super::Predictor;
 use super::predictor::{numbers, other_inputs};
 use crate::error::{LabError, Result};
 use crate::evaluate::NOT_FINITE;
+use crate::source::TableSource;
 
 /// Pictures that go through the network at once.
 pub(super) const BATCH: usize = 64;
 
-/// What the model says about one picture.
+/// What the model says about one picture or row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassPrediction {
     /// Mean probability of each class over the draws.
@@ -46,6 +48,29 @@ impl ClassPrediction {
 }
 
 impl Predictor {
+    /// Classifies rows of a table, row-major, as the network takes them before they are standardised.
+    ///
+    /// # Errors
+    /// When the model takes no rows or gives no classes, or there are no whole rows of finite numbers.
+    pub fn classify_rows(&mut self, rows: &[f64], effort: Effort) -> Result<Vec<ClassPrediction>> {
+        let (Some(view), false) = (&self.trained.table, self.trained.classes.is_empty()) else {
+            let why =
+                if self.trained.table.is_none() { "takes pictures, not tables" } else { "gives numbers, not classes" };
+            return Err(LabError::config("MODEL", why));
+        };
+        let columns = view.features.len();
+        if rows.is_empty() || !rows.len().is_multiple_of(columns) {
+            return Err(LabError::config("rows", format!("are {} numbers, no whole rows of {columns}", rows.len())));
+        }
+        let given = Table::new("rows", rows.to_vec(), columns, vec![0.0; rows.len() / columns])?; // targets: not looked at
+        let source = TableSource::new(&view.scale.transform(&given)?, self.trained.model.store.device())?;
+        let mut all = Vec::new();
+        for (number, inputs) in (0..).zip(source.batches(self.trained.config.predict.batch_size)) {
+            all.extend(self.classify_inputs(&inputs, number, effort)?);
+        }
+        Ok(all)
+    }
+
     /// Classifies pictures, in order and 64 at a time; of a set that comes in parts, `first_batch` is how many such batches
     /// stood before.
     ///
@@ -86,7 +111,7 @@ impl Predictor {
         let tolerance = effort.tolerance.filter(|_| members == 1); // an ensemble is asked whole
         let effort = Effort { tolerance, ..effort };
         let (classified, spent) = self.law.classify(network, Batch { inputs, number }, effort)?;
-        check_finite("probabilities of the pictures", &classified.probs, NOT_FINITE)?;
+        check_finite("probabilities", &classified.probs, NOT_FINITE)?;
         let [total, aleatoric, epistemic] =
             [&classified.total, &classified.aleatoric, &classified.epistemic].map(numbers);
         let (total, aleatoric, epistemic, probabilities) =

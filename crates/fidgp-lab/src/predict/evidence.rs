@@ -7,6 +7,12 @@ use super::{ClassPrediction, NumberPrediction};
 use crate::source::TableView;
 
 impl ClassPrediction {
+    /// What rules are told of it where it is of a row, given as the network takes it.
+    pub fn evidence_of_row(&self, row: &[f64], view: Option<&TableView>) -> ClassEvidence {
+        let outside = view.map_or_else(Outside::default, |view| view.outside(row));
+        ClassEvidence { outside, ..self.evidence() }
+    }
+
     /// What rules are told of it.
     pub fn evidence(&self) -> ClassEvidence {
         ClassEvidence {

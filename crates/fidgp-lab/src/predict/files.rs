@@ -7,9 +7,9 @@ use fidgp_data::{Picture, Sheet};
 use tch::Tensor;
 
 use super::classes::BATCH;
-use super::{ClassPrediction, NumberPrediction, PixelPrediction, Predictor};
+use super::{ClassPrediction, NumberPrediction, PixelPrediction, Predictor, Trained};
 use crate::error::{LabError, Result};
-use crate::source::View;
+use crate::source::{GivenRows, View};
 
 /// A picture with what the model says, or why it cannot say anything.
 pub type Predicted = (PathBuf, Result<ClassPrediction>);
@@ -77,16 +77,32 @@ pub fn regress_sheet(
     (file, sheet): (&Path, &Sheet),
     effort: Effort,
 ) -> Result<Vec<NumberPrediction>> {
-    let cells = cells(predictor, (file, sheet))?;
-    predictor.regress_named(&file.display().to_string(), &cells, effort)
+    let rows = rows(predictor.trained(), (file, sheet))?;
+    regress_rows(predictor, file, &rows, effort)
 }
 
-/// The features of a file's rows, row-major.
-fn cells(predictor: &Predictor, (file, sheet): (&Path, &Sheet)) -> Result<Vec<f64>> {
-    if let Some(table) = &predictor.trained().table {
+/// Predicts rows of a file that were read.
+///
+/// # Errors
+/// As [`regress`].
+pub fn regress_rows(
+    predictor: &mut Predictor,
+    file: &Path,
+    rows: &GivenRows,
+    effort: Effort,
+) -> Result<Vec<NumberPrediction>> {
+    predictor.regress_named(&file.display().to_string(), &rows.inputs, effort)
+}
+
+/// The rows of a table that was opened, as a model takes them and as they were given.
+///
+/// # Errors
+/// When the model takes pictures, or the table has other columns, or cells that its columns do not hold.
+pub fn rows(trained: &Trained, (file, sheet): (&Path, &Sheet)) -> Result<GivenRows> {
+    if let Some(table) = &trained.table {
         return table.rows_of(sheet);
     }
-    let Some(columns) = predictor.trained().columns()? else {
+    let Some(columns) = trained.columns()? else {
         return Err(LabError::config("MODEL", "takes pictures, not tables"));
     };
     let found = sheet.names().len();
@@ -94,7 +110,7 @@ fn cells(predictor: &Predictor, (file, sheet): (&Path, &Sheet)) -> Result<Vec<f6
         let why = format!("has {found} columns, the model takes {columns}");
         return Err(LabError::File { path: file.to_owned(), why });
     }
-    Ok(sheet.numbers(&(0..columns).collect::<Vec<_>>())?)
+    Ok(GivenRows::of_numbers(sheet.numbers(&(0..columns).collect::<Vec<_>>())?, trained.feature_names()?))
 }
 
 /// Segments a picture file.

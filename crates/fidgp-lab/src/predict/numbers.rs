@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::{Predictor, Trained};
 use crate::error::{LabError, Result};
 use crate::evaluate::{Forecast, closed_form};
-use crate::model::Likelihood;
 use crate::source::TableSource;
 
 /// What the model says about one row.
@@ -37,13 +36,15 @@ impl Predictor {
     /// The same, errors naming where the rows are from.
     pub(super) fn regress_named(&mut self, name: &str, rows: &[f64], effort: Effort) -> Result<Vec<NumberPrediction>> {
         let Trained { model, config, table, .. } = &self.trained;
-        let (Some(columns), Likelihood::Gaussian(likelihood)) = (self.trained.columns()?, &model.likelihood) else {
-            return Err(LabError::config("MODEL", "takes pictures, not tables"));
+        let (Some(columns), Some(likelihood)) = (self.trained.columns()?, model.likelihood.reading().numbers()) else {
+            let why =
+                if self.trained.view.is_some() { "takes pictures, not tables" } else { "gives classes, not numbers" };
+            return Err(LabError::config("MODEL", why));
         };
         if rows.is_empty() || !rows.len().is_multiple_of(columns) {
             return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
         }
-        let targets = vec![0.0; rows.len() / columns]; // not known, and not looked at
+        let targets = vec![1.0; rows.len() / columns]; // not known, and not looked at; 1 has a logarithm
         let given = Table::new(name, rows.to_vec(), columns, targets)?;
         let scale = table.as_ref().map(|table| &table.scale);
         let standard = scale.map(|scale| scale.transform(&given)).transpose()?;

@@ -9,7 +9,7 @@ use tch::{Kind, Tensor};
 use super::Predictor;
 use super::predictor::{numbers, other_inputs};
 use crate::error::Result;
-use crate::evaluate::{NOT_FINITE, pixels};
+use crate::evaluate::{NOT_FINITE, pixel_classes};
 use crate::maps::panels;
 
 /// What the model says about one picture, pixel by pixel summed up.
@@ -66,7 +66,7 @@ impl Predictor {
     /// When the model does not segment, or the pictures do not fit it.
     pub fn segment(&mut self, pictures: &Tensor, effort: Effort) -> Result<Segmented> {
         let model = &self.trained.model;
-        let classes = pixels(model)?.classes;
+        let classes = pixel_classes(model)?;
         if pictures.dim() != 4 || pictures.size()[1] != 3 {
             return Err(other_inputs(pictures, "colour pictures of [N, 3, H, W]"));
         }

@@ -34,7 +34,7 @@ pub enum Inputs {
 /// What the model says about them.
 #[derive(Debug)]
 pub enum Predictions {
-    /// Of each picture.
+    /// Of each picture or row.
     Classes(Vec<ClassPrediction>),
     /// Of each row.
     Numbers(Vec<NumberPrediction>),
@@ -86,6 +86,9 @@ impl Predictor {
         match inputs {
             Inputs::Pixels(pixels) if self.trained.segments() => Ok(Predictions::Pixels(self.segment(pixels, effort)?)),
             Inputs::Pixels(pixels) => Ok(Predictions::Classes(self.classify(pixels, 0, effort)?)),
+            Inputs::Rows(rows) if !self.trained.classes.is_empty() => {
+                Ok(Predictions::Classes(self.classify_rows(rows, effort)?))
+            }
             Inputs::Rows(rows) => Ok(Predictions::Numbers(self.regress(rows, effort)?)),
         }
     }

@@ -9,7 +9,7 @@ use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
 use crate::json;
-use crate::model::{Likelihood, Model, Signature};
+use crate::model::{Model, Signature};
 use crate::record::RESULTS_FILE;
 use crate::run_folder::{read_classes, read_view, restore, restore_as_trained};
 use crate::source::{TableView, View};
@@ -80,7 +80,9 @@ impl Trained {
         let signature = Signature::expected(&config, recorded.as_ref().map(Vec::len))?;
         let (classes, view) = match signature {
             Signature::Regression { .. } => (Vec::new(), None),
-            Signature::Segmentation { classes, .. } => (recorded.unwrap_or_else(|| unnamed(classes as usize)), None),
+            Signature::Segmentation { classes, .. } | Signature::Rows { classes, .. } => {
+                (recorded.unwrap_or_else(|| unnamed(classes as usize)), None)
+            }
             Signature::Classification { classes, image, .. } => {
                 let known = recorded.or_else(|| names(&config, data)).filter(|names| names.len() as i64 == classes);
                 (known.unwrap_or_else(|| unnamed(classes as usize)), Some(View::of(&config.data, image)))
@@ -116,7 +118,7 @@ impl Trained {
         if let Some(table) = &self.table {
             return Ok(Some(table.features.len()));
         }
-        if !matches!(self.model.likelihood, Likelihood::Gaussian(_)) {
+        if self.model.likelihood.reading().numbers().is_none() {
             return Ok(None);
         }
         let expected = Signature::expected(&self.config, Some(self.classes.len()))?;

@@ -12,7 +12,7 @@ mod posteriors;
 pub use hmc::HmcConfig;
 
 use fidgp::linearised::Tangent;
-use fidgp::objective::NoiseConfig;
+use fidgp::objective::{GaussianSettings, NoiseConfig};
 use fidgp_data::{Table, synthetic};
 use fidgp_zoo::MlpConfig;
 use serde::Serialize;
@@ -149,7 +149,9 @@ fn problem<'a>(predictor: &Trained, tangent: &Tangent, train: &'a Table, points:
     if (frequency - 1.0).abs() > f64::EPSILON {
         return misfit("network.frequency", "must be 1");
     }
-    let LikelihoodConfig::Gaussian { noise: NoiseConfig::Fixed { sd: noise }, .. } = config.likelihood else {
+    let LikelihoodConfig::Gaussian(GaussianSettings { noise: NoiseConfig::Fixed { sd: noise }, .. }) =
+        config.likelihood
+    else {
         return misfit("likelihood.noise", "must be fixed");
     };
     let widths = [&[1], &hidden[..], &[1]].concat().into_iter().map(|width| width as usize).collect();

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use fidgp_decision::CALIBRATION_FILE;
+use fidgp_decision::{CALIBRATION_FILE, TRUST_FILE};
 
 use crate::error::{LabError, Result};
 use crate::files::{
@@ -38,12 +38,14 @@ pub fn clear(run: &Path) -> Result<()> {
         TRAINED_ON_FILE,
         TEMPERATURE_FILE,
         CALIBRATION_FILE,
+        TRUST_FILE,
         NORMS_FILE,
         POSTERIOR_FILE,
         POSTERIOR_TENSORS_FILE,
         VIEW_FILE,
     ];
-    let files = record.into_iter().chain(rest).map(|file| run.join(file));
+    let figures = report::pages::trust::FIGURES.map(|figure| run.join(format!("{figure}.svg")));
+    let files = record.into_iter().chain(rest).map(|file| run.join(file)).chain(figures);
     drawn.into_iter().chain(files).try_for_each(|file| gone(&file, std::fs::remove_file(&file)))?;
     let folders = RUN_FOLDERS.map(|folder| run.join(folder));
     folders.iter().try_for_each(|folder| gone(folder, std::fs::remove_dir_all(folder)))

@@ -15,7 +15,7 @@ pub use images::ImageSource;
 pub use joint::Joint;
 pub use loader::{Block, Decoder, Job, Loader};
 pub use pairs::PairSource;
-pub use table::{TableSource, TableView};
+pub use table::{GivenRows, TableSource, TableView};
 pub use view::View;
 
 use std::ops::Range;

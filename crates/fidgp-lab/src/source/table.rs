@@ -1,23 +1,27 @@
 //! Tables on the device.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fidgp::Key;
-use fidgp_data::{Sheet, Standardiser, Table};
+use fidgp_data::{Cells, Encoding, Given, Sheet, Standardiser, Table, targets};
+use fidgp_decision::calibration::Feature;
 use fidgp_decision::decide::number;
 use fidgp_decision::evidence::Outside;
 use fidgp_files::shown;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
 use super::Source;
+use crate::config::TableParts;
 use crate::error::{LabError, Result};
 
 /// How rows of a table become a network's inputs, and its outputs numbers in the target's unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableView {
-    /// The columns that the network takes, in order.
+    /// The numbers that the network takes, in order: columns, or what columns become.
     pub features: Vec<String>,
     /// The column that it predicts.
     pub target: String,
@@ -26,16 +30,71 @@ pub struct TableView {
     /// The smallest and the largest value of each feature among the training rows; folders of before have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<[f64; 2]>,
+    /// How columns become these numbers; folders of before have none, their columns are the numbers.
+    #[serde(default, skip_serializing_if = "Encoding::is_empty")]
+    pub columns: Encoding,
+}
+
+/// Rows of a file, as a network takes them and as they were given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GivenRows {
+    /// What the network takes, row-major.
+    pub inputs: Vec<f64>,
+    /// The columns' names.
+    pub names: Vec<String>,
+    /// The cells, row-major.
+    pub cells: Vec<Value>,
+    /// For each row what was put in place of what is missing or not known, in words.
+    pub flags: Vec<Vec<String>>,
+}
+
+impl GivenRows {
+    /// Rows of numbers that are taken as they are.
+    pub fn of_numbers(inputs: Vec<f64>, names: Vec<String>) -> Self {
+        let flags = vec![Vec::new(); inputs.len() / names.len().max(1)];
+        Self { cells: inputs.iter().map(|&x| x.into()).collect(), inputs, names, flags }
+    }
+
+    /// The cells of a row.
+    pub fn row(&self, row: usize) -> &[Value] {
+        let width = self.names.len();
+        self.cells.get(row * width..(row + 1) * width).unwrap_or_default()
+    }
 }
 
 impl TableView {
+    /// How the rows of a table are taken.
+    pub fn of(parts: &TableParts, scale: Standardiser) -> Self {
+        let ranges = (0..parts.train.columns()).map(|column| range(parts.train.column(column))).collect();
+        let (features, target) = (parts.encoding.features(), parts.config.target_name());
+        Self { features, target, scale, ranges, columns: parts.encoding.clone() }
+    }
+
+    /// Says which columns say nothing.
+    pub fn warn_of_constants(&self, train: &Table) {
+        let (columns, constant_target) = Standardiser::constant(train);
+        let others: Vec<usize> = self.columns.others().map(|(place, _)| place).collect(); // for texts to come
+        let columns = columns.into_iter().filter(|column| !others.contains(column));
+        let names: Vec<_> = columns.filter_map(|column| self.features.get(column)).map(String::as_str).collect();
+        if !names.is_empty() {
+            tracing::warn!("the same in every training row, so of no use: {}", names.join(", "));
+        }
+        if constant_target {
+            tracing::warn!("the target `{}` is the same in every training row: there is nothing to learn", self.target);
+        }
+    }
+
     /// Whether the numbers fit each other; else why not.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let Standardiser { feature_mean, feature_sd, target_mean, target_sd } = &self.scale;
+        let Standardiser { feature_mean, feature_sd, target_mean, target_sd, .. } = &self.scale;
         let columns = self.features.len();
         if columns == 0 || feature_mean.len() != columns || feature_sd.len() != columns {
             let (means, deviations) = (feature_mean.len(), feature_sd.len());
             return Err(format!("has {columns} features, {means} means and {deviations} deviations of them"));
+        }
+        self.columns.check()?;
+        if !self.columns.is_empty() && self.columns.width() != columns {
+            return Err(format!("has {columns} features, its columns become {}", self.columns.width()));
         }
         if !self.ranges.is_empty() && self.ranges.len() != columns {
             return Err(format!("has {columns} features and {} ranges of them", self.ranges.len()));
@@ -45,40 +104,85 @@ impl TableView {
         if means && deviations { Ok(()) } else { Err("has a mean or a deviation that cannot be".to_owned()) }
     }
 
-    /// The features of a file's rows: by their names where it has a heading, else in order.
+    /// The rows of a file: columns by their names where it has a heading, else in order.
     ///
     /// # Errors
     /// When the file is broken or lacks a column.
-    pub fn rows(&self, file: &Path) -> Result<Vec<f64>> {
+    pub fn rows(&self, file: &Path) -> Result<GivenRows> {
         self.rows_of(&Sheet::open(file)?)
     }
 
     /// The same of a table that was opened.
     ///
     /// # Errors
-    /// When a cell is no number, or a column is missing.
-    pub fn rows_of(&self, sheet: &Sheet) -> Result<Vec<f64>> {
-        let columns: Vec<usize> = if sheet.is_headed() || sheet.names().len() != self.features.len() {
-            self.features.iter().map(|name| sheet.column(name)).collect::<Result<_, _>>()?
+    /// When a cell is not what its column holds, or a column is missing.
+    pub fn rows_of(&self, sheet: &Sheet) -> Result<GivenRows> {
+        let names = if self.columns.is_empty() { self.features.clone() } else { self.columns.names() };
+        let columns: Vec<usize> = if sheet.is_headed() || sheet.names().len() != names.len() {
+            names.iter().map(|name| sheet.column(name)).collect::<Result<_, _>>()?
         } else {
-            (0..self.features.len()).collect()
+            (0..names.len()).collect()
         };
-        Ok(sheet.numbers(&columns)?)
+        if self.columns.is_empty() {
+            return Ok(GivenRows::of_numbers(sheet.numbers(&columns)?, names));
+        }
+        self.encoded(&sheet.cells(&columns)?)
     }
 
-    /// The targets of a file's rows.
+    /// Rows of cells, in the order of the columns.
+    ///
+    /// # Errors
+    /// When a cell is not what its column holds.
+    pub fn encoded(&self, cells: &Cells) -> Result<GivenRows> {
+        let encoded = self.columns.encode(cells)?;
+        let value = |given: Given| match given {
+            Given::Missing => Value::Null,
+            Given::Number(number) => number.into(),
+            Given::Boolean(yes) => yes.into(),
+            Given::Text(text) => text.into(),
+        };
+        let cells = encoded.given.into_iter().map(value).collect();
+        Ok(GivenRows { inputs: encoded.numbers, names: self.columns.names(), cells, flags: encoded.flags })
+    }
+
+    /// The targets of a file's rows, classes by their places.
     ///
     /// # Errors
     /// When the file is broken or lacks the column.
-    pub fn targets(&self, file: &Path) -> Result<Vec<f64>> {
+    pub fn targets(&self, file: &Path, classes: &[String]) -> Result<Vec<f64>> {
         let sheet = Sheet::open(file)?;
-        Ok(sheet.numbers(&[sheet.column(&self.target)?])?)
+        let cells = sheet.cells(&[sheet.column(&self.target)?])?;
+        if classes.is_empty() {
+            return Ok(targets::numbers(&cells, 0)?);
+        }
+        Ok(targets::labels(&cells, 0, classes)?.into_iter().map(f64::from).collect())
+    }
+
+    /// What rules keep of the columns: names, texts, and one number of each for some rows.
+    pub fn kept_columns(&self, inputs: &[f64]) -> (Vec<Feature>, Vec<Vec<f64>>) {
+        let rows = inputs.chunks_exact(self.features.len().max(1));
+        if self.columns.is_empty() {
+            let feature = |name: &String| Feature { name: name.clone(), levels: Vec::new() };
+            let column = |place| rows.clone().map(|row| row[place]).collect();
+            return (self.features.iter().map(feature).collect(), (0..self.features.len()).map(column).collect());
+        }
+        let all: Vec<Vec<f64>> = rows.map(|row| self.columns.one_number_each(row)).collect();
+        let of = |(place, column): (usize, &fidgp_data::ColumnEncoding)| {
+            let feature = Feature { name: column.name().to_owned(), levels: column.levels().to_vec() };
+            (feature, all.iter().map(|row| row[place]).collect())
+        };
+        self.columns.columns().iter().enumerate().map(of).unzip()
     }
 
     /// Which features of a row lie outside those of the training rows.
     pub fn outside(&self, row: &[f64]) -> Outside {
         let mut found: Vec<(f64, String)> = Vec::new();
-        for ((name, [lo, hi]), x) in self.features.iter().zip(&self.ranges).zip(row) {
+        let others: BTreeMap<usize, &str> = self.columns.others().collect();
+        for (place, ((name, [lo, hi]), x)) in self.features.iter().zip(&self.ranges).zip(row).enumerate() {
+            if let Some(column) = others.get(&place).filter(|_| *x > *hi) {
+                found.push((1.0, format!("{} is nothing that the training data has", shown(column))));
+                continue;
+            }
             let by = (lo - x).max(x - hi) / if hi > lo { hi - lo } else { lo.abs().max(1.0) };
             if by > 0.0 {
                 let [x, lo, hi] = [*x, *lo, *hi].map(number);
@@ -91,12 +195,17 @@ impl TableView {
     }
 }
 
+/// The smallest and the largest of some values.
+fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    values.fold([f64::INFINITY, f64::NEG_INFINITY], |[lo, hi], x| [lo.min(x), hi.max(x)])
+}
+
 /// A table on the device.
 #[derive(Debug)]
 pub struct TableSource {
     /// `[N, columns]`
     pub inputs: Tensor,
-    /// `[N]`
+    /// Numbers, or labels. `[N]`
     pub targets: Tensor,
 }
 
@@ -117,6 +226,12 @@ impl TableSource {
         }
         let to = |values: &[f64]| Tensor::from_slice(values).to_kind(Kind::Float).to_device(device);
         Ok(Self { inputs: to(table.features()).reshape([-1, table.columns() as i64]), targets: to(table.targets()) })
+    }
+
+    /// The same where the targets are classes.
+    #[must_use]
+    pub fn labelled(self) -> Self {
+        Self { targets: self.targets.to_kind(Kind::Int64), ..self }
     }
 
     /// All inputs in batches of at most `size` rows.

@@ -373,7 +373,7 @@ impl<'a> Stepper<'a> {
         let mut pass = pass.computing_in(self.model.compute);
         set(&mut pass);
         let outputs = self.model.network.forward(&fixed.x, &mut pass)?;
-        Ok((self.model.likelihood.nll(&outputs, &fixed.y), pass))
+        Ok((self.model.nll(&outputs, &fixed.y), pass))
     }
 
     /// The NLL's gradient where the parameters are now; BatchNorm's statistics stay as they are.

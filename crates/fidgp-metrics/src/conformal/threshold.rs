@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use statrs::function::gamma::ln_gamma;
 
 use crate::{
     binomial::beta_quantile,
@@ -73,6 +74,32 @@ impl CoverageLaw {
     pub fn sd(&self) -> f64 {
         let sum = self.a + self.b;
         (self.a * self.b / (sum * sum * (sum + 1.0))).sqrt()
+    }
+
+    /// The probability that at most `hits` of `of` new examples are covered, over choices of all of them (Beta-binomial).
+    ///
+    /// ```
+    /// use fidgp_metrics::conformal::coverage_law;
+    ///
+    /// let law = coverage_law(9, 0.9)?; // Beta(9, 1): of one new example nine tenths are covered
+    /// assert!((law.at_most(0, 1) - 0.1).abs() < 1e-12);
+    /// # Ok::<(), fidgp_metrics::MetricError>(())
+    /// ```
+    pub fn at_most(&self, hits: usize, of: usize) -> f64 {
+        if hits >= of {
+            return 1.0;
+        }
+        let (a, b, n) = (self.a, self.b, of as f64);
+        let x = hits as f64;
+        let ln_beta = |a: f64, b: f64| ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b);
+        let ln_choose = ln_gamma(n + 1.0) - ln_gamma(x + 1.0) - ln_gamma(n - x + 1.0);
+        let mut term = (ln_choose + ln_beta(x + a, n - x + b) - ln_beta(a, b)).exp();
+        let mut sum = term;
+        for x in (0..hits).rev().map(|x| x as f64) {
+            term *= (x + 1.0) / (n - x) * (n - x - 1.0 + b) / (x + a); // of x from that of x + 1
+            sum += term;
+        }
+        sum.min(1.0)
     }
 
     /// Central interval of the coverage.

@@ -12,6 +12,8 @@ pub mod monitor;
 pub mod ood;
 /// The page of finished runs.
 pub mod run;
+/// How far a model can be trusted.
+pub mod trust;
 /// Runs in, files out.
 pub mod write;
 

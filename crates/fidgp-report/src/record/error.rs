@@ -53,6 +53,14 @@ pub enum RecordError {
         /// Field, line and column.
         source: serde_json::Error,
     },
+    /// A benchmark that cannot be used.
+    #[error("{path}: {why}; make it again with `fidgp ood`, or remove it")]
+    Benchmark {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A file that a record names is not one of its own folder.
     #[error(
         "{path} names the map `{name}`, which is not a plain file of the run's `maps` folder; nothing else is read: \

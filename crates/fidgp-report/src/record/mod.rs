@@ -43,7 +43,7 @@ pub use error::{RecordError, Result};
 pub use examples::{EXAMPLES_FILE, Examples};
 pub use figures::{Classification, ConfidenceHistogram, Figure, Forecasts, Grid, Points, Regression1d, thinned};
 pub use hardware::Hardware;
-pub use ood::{Chosen, Group, OOD_SCHEMA, OodDocument, OodMetrics, OodScoreRecord, OodSetRecord};
+pub use ood::{Chosen, Group, MeasuredOod, OOD_SCHEMA, OodDocument, OodMetrics, OodScoreRecord, OodSetRecord};
 pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};
 pub use schema::{SCHEMA, Schema};
 pub use segmentation::{Boundary, ClassScore, Segmentation};

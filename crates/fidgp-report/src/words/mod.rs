@@ -5,6 +5,8 @@ pub mod format;
 /// What each metric means.
 pub mod metric;
 
+mod base64;
 mod slug;
 
+pub use base64::base64;
 pub use slug::slug;

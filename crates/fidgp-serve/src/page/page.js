@@ -1,6 +1,8 @@
 "use strict";
 const $ = (id) => document.getElementById(id);
 let features = [];
+let example = [];
+let chosen = null; // the picture to send
 
 function headers(more) {
   const token = $("token").value.trim();
@@ -44,6 +46,8 @@ async function describe() {
   $("pictures").hidden = rows;
   $("row").hidden = !rows;
   features = rows ? model.parameters.features : [];
+  example = rows ? model.parameters.example || [] : [];
+  $("example").hidden = rows && !example.length;
   $("features").replaceChildren(...features.map((feature, place) => {
     const label = element("label", feature + " ");
     const input = element("input");
@@ -56,7 +60,7 @@ async function describe() {
 
 function show(nodes) { $("answer").replaceChildren(...nodes); $("answer").scrollIntoView({ block: "nearest" }); }
 function fail(error) { show([element("p", error.message || String(error), "error")]); }
-const round = (value) => Number(value).toPrecision(4);
+const round = (value) => { const small = Math.abs(value) < 1e-3 && Number(value) !== 0; return small ? Number(value).toExponential(1) : Number(value).toPrecision(4); };
 
 function bars(rows, most) {
   const table = element("table");
@@ -72,6 +76,63 @@ function bars(rows, most) {
   return table;
 }
 
+/* The picture with one of its maps over it. The server sends them side by side: picture, prediction, total, aleatoric, epistemic. */
+function overlay(source) {
+  const box = element("div"), canvas = element("canvas"), layer = element("select"), strength = element("input");
+  const names = ["prediction", "total uncertainty", "aleatoric uncertainty", "epistemic uncertainty"];
+  layer.append(...names.map((name, place) => { const option = element("option", name); option.value = place + 1; return option; }));
+  strength.type = "range"; strength.min = 0; strength.max = 100; strength.value = 60;
+  canvas.setAttribute("role", "img");
+  const image = new Image();
+  const draw = () => {
+    const gap = 4, width = (image.width - 4 * gap) / 5;
+    canvas.width = width; canvas.height = image.height;
+    const brush = canvas.getContext("2d");
+    brush.drawImage(image, 0, 0, width, image.height, 0, 0, width, image.height);
+    brush.globalAlpha = strength.value / 100;
+    brush.drawImage(image, layer.value * (width + gap), 0, width, image.height, 0, 0, width, image.height);
+    canvas.setAttribute("aria-label", "The picture with its " + names[layer.value - 1] + " over it");
+  };
+  image.addEventListener("load", draw);
+  layer.addEventListener("change", draw);
+  strength.addEventListener("input", draw);
+  image.src = source;
+  const labelled = (text, control) => { const label = element("label", text + " "); label.append(control); return label; };
+  box.append(canvas, labelled("Map", layer), labelled("Strength", strength));
+  return box;
+}
+
+/* Where the uncertainty comes from, in words. Standard deviations add as squares, entropies as they are. */
+function doubt(input) {
+  const number = input.mean !== undefined;
+  const part = (value) => (number ? value * value : Math.max(0, value));
+  const all = part(input.aleatoric) + part(input.epistemic);
+  if (!(all > 1e-9)) return "The model sees no uncertainty here.";
+  const share = Math.round((100 * part(input.epistemic)) / all);
+  const words = share >= 50 ? "Most of the uncertainty is the model's own: it has learnt too little about inputs like this one, and more data would help."
+    : "Most of the uncertainty lies in the data: more data of the same kind would change little.";
+  return words + " (" + share + " % epistemic" + (number ? ", of the variance)" : ")");
+}
+
+/* A picture of simple shapes: something to try before there is a file. */
+function drawn() {
+  const canvas = element("canvas");
+  canvas.width = 96; canvas.height = 96;
+  const brush = canvas.getContext("2d");
+  const sky = brush.createLinearGradient(0, 0, 0, 96);
+  sky.addColorStop(0, "#4a90d9"); sky.addColorStop(0.6, "#cfe6f7"); sky.addColorStop(0.61, "#3c7a34"); sky.addColorStop(1, "#24501f");
+  brush.fillStyle = sky; brush.fillRect(0, 0, 96, 96);
+  brush.fillStyle = "#b5452b"; brush.fillRect(34, 40, 32, 28);
+  brush.fillStyle = "#5a2d1c"; brush.beginPath(); brush.moveTo(28, 42); brush.lineTo(50, 22); brush.lineTo(72, 42); brush.fill();
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+function take(file) {
+  chosen = file;
+  $("preview").hidden = !file;
+  if (file) $("preview").src = URL.createObjectURL(file);
+}
+
 function answerOf(input, model) {
   const nodes = [element("h2", input.input)];
   if (input.decision) nodes.push(element("p", input.decision + ": " + input.reason, "verdict " + input.decision));
@@ -85,15 +146,17 @@ function answerOf(input, model) {
     nodes.push(element("p", round(input.mean) + " ± " + round(input.sd), "verdict"));
     for (const part of input.intervals || []) nodes.push(element("p", "With probability " + part.level + " between " + round(part.lower) + " and " + round(part.upper)));
   } else if (input.map) {
-    const map = element("img");
-    map.src = input.map; map.alt = "Picture, prediction, and total, aleatoric and epistemic uncertainty side by side";
-    nodes.push(map);
+    nodes.push(overlay(input.map));
+    const classes = model.parameters.classes;
+    const top = input.shares.map((share, place) => [classes[place], share]).filter((one) => one[1] > 0).sort((a, b) => b[1] - a[1]).slice(0, 5);
+    nodes.push(element("h2", "Share of the pixels"), bars(top.map(([name, share]) => [name, share, (100 * share).toFixed(1) + " %"]), 1));
   }
   const parts = input.mean === undefined
     ? [["total", input.total], ["aleatoric", input.aleatoric], ["epistemic", input.epistemic]]
     : [["noise of the data (aleatoric)", input.aleatoric], ["unknown to the model (epistemic)", input.epistemic]];
   nodes.push(element("h2", "Uncertainty"));
   nodes.push(bars(parts.map(([name, value]) => [name, value, round(value)]), Math.max(...parts.map((part) => part[1]), 1e-12)));
+  nodes.push(element("p", doubt(input)));
   if (input.ood_p !== undefined) nodes.push(element("p", "Probability of so unusual an input among those like the training data: " + round(input.ood_p)));
   return nodes;
 }
@@ -108,7 +171,7 @@ $("ask").addEventListener("submit", async (event) => {
       const row = Object.fromEntries(features.map((feature, place) => [feature, Number($("feature-" + place).value)]));
       options = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify({ row }) };
     } else {
-      const file = $("file").files[0];
+      const file = chosen;
       if (!file) throw new Error("Choose a picture first.");
       options = { method: "POST", headers: headers({ "Content-Type": file.type || "application/octet-stream" }), body: file };
     }
@@ -119,12 +182,13 @@ $("ask").addEventListener("submit", async (event) => {
   } catch (error) { fail(error); }
 });
 
-$("model").addEventListener("change", () => describe().catch(fail));
+$("model").addEventListener("change", () => describe().then(load).catch(fail));
 $("token").addEventListener("change", () => listModels().catch(fail));
-$("file").addEventListener("change", () => {
-  const file = $("file").files[0];
-  $("preview").hidden = !file;
-  if (file) $("preview").src = URL.createObjectURL(file);
+$("file").addEventListener("change", () => take($("file").files[0] || null));
+$("example").addEventListener("click", async () => {
+  if (features.length) features.forEach((_, place) => { $("feature-" + place).value = Number(example[place].toPrecision(4)); });
+  else take(await drawn());
+  $("ask").requestSubmit();
 });
 for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
   $("drop").addEventListener(name, (event) => {
@@ -143,14 +207,17 @@ async function load() {
   const wanted = {
     nv_inference_request_success: "answered requests", nv_inference_request_failure: "failed requests",
     nv_inference_count: "answered inputs", fidgp_queue_inputs: "waiting inputs", fidgp_epistemic_mean: "mean epistemic uncertainty",
-    fidgp_ood_alarms_total: "out-of-distribution inputs",
+    fidgp_ood_alarms_total: "out-of-distribution inputs", fidgp_drift_log10_e: "evidence of drift (log10)",
   };
   const lines = [];
   for (const line of (await response.text()).split("\n")) {
-    const found = line.match(/^([a-z_]+)(\{[^}]*\})? (\S+)/);
+    const found = line.match(/^([a-z0-9_]+)(\{[^}]*\})? (\S+)/);
     if (!found || !(found[1] in wanted)) continue;
-    const model = (found[2] || "").match(/model="([^"]*)"/);
-    lines.push(element("dt", wanted[found[1]] + (model ? " (" + model[1] + ")" : "")), element("dd", found[3]));
+    const label = (name) => ((found[2] || "").match(new RegExp(name + '="([^"]*)"')) || [])[1];
+    if (label("model") !== $("model").value) continue;
+    const of = label("series");
+    const value = Number(found[3]);
+    lines.push(element("dt", wanted[found[1]] + (of ? " (" + of + ")" : "")), element("dd", Number.isInteger(value) ? String(value) : round(value)));
   }
   $("load").replaceChildren(...lines);
 }

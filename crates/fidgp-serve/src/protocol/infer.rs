@@ -13,7 +13,7 @@ use crate::model::{Item, Options, Signature, Takes};
 pub struct InferRequest {
     /// Chosen by the client, sent back.
     pub id: Option<String>,
-    /// `draws`, `tolerance`, `binary_data_output`.
+    /// `draws`, `tolerance`, `level`, `binary_data_output`.
     #[serde(default)]
     pub parameters: Map<String, Value>,
     /// Tensors.
@@ -73,6 +73,7 @@ impl InferRequest {
 impl RequestTensor {
     /// Takes its elements from the bytes behind the JSON, where it says that they are there.
     fn take_bytes(&mut self, rest: &mut &[u8]) -> Result<(), BadRequest> {
+        only_parameter(&self.parameters, "binary_data_size", &self.name)?;
         let Some(size) = self.parameters.get("binary_data_size") else { return Ok(()) };
         let name = &self.name;
         if self.data.is_some() {
@@ -124,15 +125,51 @@ pub fn options(parameters: &Map<String, Value>, limits: &Limits) -> Result<Optio
                 let wrong = || BadRequest::new("tolerance must be a number between 0 and 1; 0.01 is one per cent");
                 options.tolerance = Some(tolerance.ok_or_else(wrong)?);
             }
+            "level" => {}
             "binary_data_output" if value.is_boolean() => {}
+            "binary_data_output" => return Err(BadRequest::new("binary_data_output must be true or false")),
             _ => {
                 return Err(BadRequest::new(format!(
-                    "parameter `{name}` is not known; there are draws, tolerance and binary_data_output"
+                    "parameter `{name}` is not known; there are draws, tolerance, level and binary_data_output"
                 )));
             }
         }
     }
     Ok(options)
+}
+
+/// The one level of sets or intervals that a request asks for; all of them without it.
+///
+/// # Errors
+/// When the model was not calibrated for it.
+pub fn level(parameters: &Map<String, Value>, signature: &Signature) -> Result<Option<f64>, BadRequest> {
+    let Some(value) = parameters.get("level") else { return Ok(None) };
+    let known = |level: &f64| signature.levels.iter().any(|known| (known - level).abs() < 1e-9);
+    let levels = &signature.levels;
+    let unknown = || {
+        BadRequest::new(format!("level {value} is not one that this model was calibrated for; there are {levels:?}"))
+    };
+    value.as_f64().filter(known).ok_or_else(unknown).map(Some)
+}
+
+/// Refuses parameters of a tensor that mean nothing here.
+fn only_parameter(parameters: &Map<String, Value>, known: &str, tensor: &str) -> Result<(), BadRequest> {
+    match parameters.keys().find(|name| *name != known) {
+        Some(other) => Err(BadRequest::new(format!("`{tensor}`: parameter `{other}` is not known; there is {known}"))),
+        None => Ok(()),
+    }
+}
+
+impl RequestedOutput {
+    /// Whether it is wanted as bytes, where it says so.
+    ///
+    /// # Errors
+    /// On any other parameter.
+    pub fn binary(&self) -> Result<Option<bool>, BadRequest> {
+        only_parameter(&self.parameters, "binary_data", &self.name)?;
+        let wrong = || BadRequest::new(format!("`{}`: binary_data must be true or false", self.name));
+        self.parameters.get("binary_data").map(|flag| flag.as_bool().ok_or_else(wrong)).transpose()
+    }
 }
 
 /// The inputs of a model in a request's tensors.
@@ -142,8 +179,9 @@ pub fn options(parameters: &Map<String, Value>, limits: &Limits) -> Result<Optio
 pub fn items(tensors: &[RequestTensor], signature: &Signature, limits: &Limits) -> Result<Vec<Item>, BadRequest> {
     let items = match &signature.takes {
         Takes::Pictures { size } => pictures(only(tensors, &["image", "picture"])?, *size)?,
-        Takes::Rows { features } if is_matrix(tensors) => matrix(only(tensors, &["row"])?, features.len())?,
-        Takes::Rows { features } => columns(tensors, features)?,
+        Takes::Rows { features, mixed: true, .. } => cells(tensors, features)?,
+        Takes::Rows { features, .. } if is_matrix(tensors) => matrix(only(tensors, &["row"])?, features.len())?,
+        Takes::Rows { features, .. } => columns(tensors, features)?,
     };
     check_count(items.len(), limits)?;
     Ok(items)
@@ -219,28 +257,50 @@ fn matrix(tensor: &RequestTensor, features: usize) -> Result<Vec<Item>, BadReque
 
 /// A tensor for each feature, by name. `[N]` or `[N, 1]` each
 fn columns(tensors: &[RequestTensor], features: &[String]) -> Result<Vec<Item>, BadRequest> {
-    let column = |name: &String| -> Result<&Vec<f64>, BadRequest> {
-        let tensor = tensors.iter().find(|tensor| tensor.name == *name);
-        let tensor = tensor.ok_or_else(|| {
-            BadRequest::new(format!(
-                "there is no input `{name}`; the model takes {features:?}, or one [N, {}] called `row`",
-                features.len()
-            ))
-        })?;
-        match &tensor.data {
-            Some(Data::Numbers(numbers)) => Ok(numbers),
-            _ => Err(BadRequest::new(format!("input `{name}` must hold numbers"))),
+    let numbers = |tensor: &RequestTensor| match &tensor.data {
+        Some(Data::Numbers(numbers)) => Ok(numbers.clone()),
+        _ => Err(BadRequest::new(format!("input `{}` must hold numbers", tensor.name))),
+    };
+    let matrix = format!(", or one [N, {}] called `row`", features.len());
+    by_name(tensors, features, &matrix, numbers)?.into_iter().map(finite).collect()
+}
+
+/// The same for models whose columns hold more than numbers: texts (datatype BYTES), of which an empty one is a missing value,
+/// or numbers.
+fn cells(tensors: &[RequestTensor], features: &[String]) -> Result<Vec<Item>, BadRequest> {
+    let texts = |tensor: &RequestTensor| match &tensor.data {
+        Some(Data::Numbers(numbers)) => Ok(numbers.iter().map(f64::to_string).collect()),
+        Some(Data::Bytes(texts)) => {
+            let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone());
+            let wrong = |_| BadRequest::new(format!("input `{}` holds a text that is not UTF-8", tensor.name));
+            texts.iter().map(text).collect::<Result<Vec<_>, _>>().map_err(wrong)
         }
+        None => Err(BadRequest::new(format!("input `{}` has no data", tensor.name))),
+    };
+    Ok(by_name(tensors, features, "", texts)?.into_iter().map(Item::Cells).collect())
+}
+
+/// The rows of tensors, one for each feature.
+fn by_name<T: Clone>(
+    tensors: &[RequestTensor],
+    features: &[String],
+    or: &str,
+    read: impl Fn(&RequestTensor) -> Result<Vec<T>, BadRequest>,
+) -> Result<Vec<Vec<T>>, BadRequest> {
+    let column = |name: &String| {
+        let tensor = tensors.iter().find(|tensor| tensor.name == *name);
+        let missing = || BadRequest::new(format!("there is no input `{name}`; the model takes {features:?}{or}"));
+        read(tensor.ok_or_else(missing)?)
     };
     if let Some(other) = tensors.iter().find(|tensor| !features.contains(&tensor.name)) {
         return Err(BadRequest::new(format!("input `{}` is not one of the model's {features:?}", other.name)));
     }
     let columns = features.iter().map(column).collect::<Result<Vec<_>, _>>()?;
-    let rows = columns.first().map_or(0, |column| column.len());
+    let rows = columns.first().map_or(0, Vec::len);
     if columns.iter().any(|column| column.len() != rows) {
         return Err(BadRequest::new("the inputs have different numbers of rows"));
     }
-    (0..rows).map(|row| finite(columns.iter().map(|column| column[row]).collect())).collect()
+    Ok((0..rows).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect())
 }
 
 /// A row without NaN and infinity.

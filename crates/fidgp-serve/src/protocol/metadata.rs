@@ -76,8 +76,11 @@ fn parameters(signature: &Signature) -> serde_json::Value {
         Outputs::Classes(classes) | Outputs::Pixels(classes) => json!({"classes": classes}),
         Outputs::Number(target) => json!({"target": target}),
     };
-    if let Takes::Rows { features } = &signature.takes {
+    if let Takes::Rows { features, example, .. } = &signature.takes {
         named["features"] = json!(features);
+        if !example.is_empty() {
+            named["example"] = json!(example);
+        }
     }
     if !signature.levels.is_empty() {
         named["levels"] = json!(signature.levels);
@@ -91,7 +94,10 @@ fn inputs(signature: &Signature) -> Vec<TensorMetadata> {
             vec![tensor("image", Datatype::Fp32, &[-1, *channels, *height, *width])]
         }
         Takes::Pictures { size: None } => vec![tensor("picture", Datatype::Bytes, &[-1])],
-        Takes::Rows { features } => vec![tensor("row", Datatype::Fp64, &[-1, features.len() as i64])],
+        Takes::Rows { features, mixed: true, .. } => {
+            features.iter().map(|name| tensor(name, Datatype::Bytes, &[-1])).collect()
+        }
+        Takes::Rows { features, .. } => vec![tensor("row", Datatype::Fp64, &[-1, features.len() as i64])],
     }
 }
 

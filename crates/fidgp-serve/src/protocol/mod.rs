@@ -1,14 +1,16 @@
 //! Open Inference Protocol v2, as KServe and Triton speak it: JSON, and tensors as bytes behind it.
 
 mod binary;
+mod control;
 mod data;
 mod infer;
 mod metadata;
 mod outputs;
 
 pub use binary::{JSON_LENGTH, Parts, join, split};
+pub use control::{IndexRequest, check_control};
 pub use data::{Data, Datatype};
-pub use infer::{InferRequest, RequestTensor, RequestedOutput, check_count, finite, items, options};
+pub use infer::{InferRequest, RequestTensor, RequestedOutput, check_count, finite, items, level, options};
 pub use metadata::{ModelMetadata, ServerMetadata, TensorMetadata, metadata};
 pub use outputs::{Wanted, base64, respond, wanted};
 

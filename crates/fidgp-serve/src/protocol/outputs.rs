@@ -1,6 +1,6 @@
 //! The answer to a request: the tensors that were asked for, as JSON or as bytes.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::infer::RequestedOutput;
 use super::metadata::{TensorMetadata, outputs};
@@ -20,8 +20,7 @@ pub struct Wanted {
 /// # Errors
 /// When it names one that the model does not have.
 pub fn wanted(request: &InferRequest, signature: &Signature) -> Result<Vec<Wanted>, BadRequest> {
-    let flag = |parameters: &Map<String, Value>, name: &str| parameters.get(name).and_then(Value::as_bool);
-    let binary = flag(&request.parameters, "binary_data_output").unwrap_or(false);
+    let binary = request.parameters.get("binary_data_output").and_then(Value::as_bool).unwrap_or(false);
     let all = outputs(signature);
     let find = |output: &RequestedOutput| {
         let found = all.iter().find(|tensor| tensor.name == output.name);
@@ -29,7 +28,7 @@ pub fn wanted(request: &InferRequest, signature: &Signature) -> Result<Vec<Wante
         let tensor = found.ok_or_else(|| {
             BadRequest::new(format!("the model has no output `{}`; there are {:?}", output.name, names()))
         })?;
-        Ok(Wanted { tensor: tensor.clone(), binary: flag(&output.parameters, "binary_data").unwrap_or(binary) })
+        Ok(Wanted { tensor: tensor.clone(), binary: output.binary()?.unwrap_or(binary) })
     };
     match &request.outputs {
         Some(named) if !named.is_empty() => named.iter().map(find).collect(),

@@ -5,7 +5,7 @@ use tch::Kind;
 use super::tangent::Centre;
 use super::{LinearisedPosterior, LogitRule, NormalForecast, Tangent};
 use crate::layer::Network;
-use crate::objective::Gaussian;
+use crate::objective::NumberLikelihood;
 use crate::predict::{Batch, Classified, Effort, PredictiveLaw, Regressed, Spent};
 use crate::{Key, Result};
 
@@ -74,7 +74,7 @@ impl PredictiveLaw for LinearisedLaw {
     fn regress(
         &mut self,
         network: &dyn Network,
-        likelihood: &Gaussian,
+        likelihood: &dyn NumberLikelihood,
         batch: Batch,
         _effort: Effort,
     ) -> Result<(Regressed, Spent)> {

@@ -3,7 +3,7 @@
 use tch::{Kind, Tensor};
 
 use super::{LinearisedPosterior, Tangent};
-use crate::objective::Gaussian;
+use crate::objective::NumberLikelihood;
 use crate::predict::{ClassDraws, Classified, Gather};
 use crate::{Error, Key, Result};
 
@@ -40,7 +40,12 @@ impl LinearisedPosterior {
     ///
     /// # Errors
     /// When a batch does not fit the network, or the network is not the one of the fit.
-    pub fn regress(&self, tangent: &Tangent, likelihood: &Gaussian, batches: &[Tensor]) -> Result<NormalForecast> {
+    pub fn regress(
+        &self,
+        tangent: &Tangent,
+        likelihood: &dyn NumberLikelihood,
+        batches: &[Tensor],
+    ) -> Result<NormalForecast> {
         let (mut means, mut epistemic, mut noise) = (Vec::new(), Vec::new(), Vec::new());
         self.laws(tangent, batches, |outputs, covariance| {
             let output = tch::no_grad(|| likelihood.output(outputs));

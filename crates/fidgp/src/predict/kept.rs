@@ -11,7 +11,7 @@ use super::{
     Spent, run_drawn, untouched,
 };
 use crate::layer::{Factors, Kept, Network, NormStatistics, OutputTensors, Pass};
-use crate::objective::Gaussian;
+use crate::objective::NumberLikelihood;
 use crate::{Key, Result};
 
 /// Draws of a network's weights that own what they need: the factors, and as many drawn weights as fit into a bound of memory.
@@ -147,7 +147,7 @@ impl PredictiveLaw for WeightDraws {
     fn regress(
         &mut self,
         network: &dyn Network,
-        likelihood: &Gaussian,
+        likelihood: &dyn NumberLikelihood,
         batch: Batch,
         effort: Effort,
     ) -> Result<(Regressed, Spent)> {

@@ -4,7 +4,7 @@ use tch::Tensor;
 
 use super::{Classified, Regressed, Segmented, Spent};
 use crate::layer::Network;
-use crate::objective::Gaussian;
+use crate::objective::NumberLikelihood;
 use crate::{Error, Result};
 
 /// A batch of inputs, and what belongs to it.
@@ -43,7 +43,7 @@ pub trait PredictiveLaw: std::fmt::Debug + Send {
     fn regress(
         &mut self,
         network: &dyn Network,
-        likelihood: &Gaussian,
+        likelihood: &dyn NumberLikelihood,
         batch: Batch,
         effort: Effort,
     ) -> Result<(Regressed, Spent)>;

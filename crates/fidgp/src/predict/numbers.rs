@@ -3,7 +3,7 @@
 use tch::{Kind, Tensor};
 
 use super::{Draws, Gather, offsets};
-use crate::objective::{Gaussian, GaussianOutput};
+use crate::objective::{GaussianOutput, NumberLikelihood};
 use crate::{Error, Result};
 
 /// Means and noise variances of every draw, from which all regression metrics follow.
@@ -53,7 +53,7 @@ impl Regressed {
 ///
 /// # Errors
 /// When there is no batch, or one does not fit the network.
-pub fn regress(draws: &Draws, likelihood: &Gaussian, batches: &[Tensor]) -> Result<Regressed> {
+pub fn regress(draws: &Draws, likelihood: &dyn NumberLikelihood, batches: &[Tensor]) -> Result<Regressed> {
     offsets(batches)?;
     let mut all: Vec<_> = batches.iter().map(|_| NumberDraws::new(draws.network.members(), likelihood)).collect();
     draws.outputs(batches, |index, outputs| all[index].add(&outputs))?;
@@ -64,14 +64,14 @@ pub fn regress(draws: &Draws, likelihood: &Gaussian, batches: &[Tensor]) -> Resu
 #[derive(Debug)]
 pub struct NumberDraws<'a> {
     members: i64,
-    likelihood: &'a Gaussian,
+    likelihood: &'a dyn NumberLikelihood,
     means: Vec<Tensor>,
     noise: Vec<Tensor>,
 }
 
 impl<'a> NumberDraws<'a> {
     /// Nothing yet, of a network of so many members.
-    pub fn new(members: i64, likelihood: &'a Gaussian) -> Self {
+    pub fn new(members: i64, likelihood: &'a dyn NumberLikelihood) -> Self {
         Self { members, likelihood, means: Vec::new(), noise: Vec::new() }
     }
 

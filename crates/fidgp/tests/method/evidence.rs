@@ -7,7 +7,7 @@
 
 use fidgp::layer::{Factors, Linear, Mode, Pass};
 use fidgp::linalg::Check;
-use fidgp::objective::{DatasetSize, Gaussian, NoiseConfig, negative_elbo, sum_kl};
+use fidgp::objective::{DatasetSize, Gaussian, Likelihood, NoiseConfig, negative_elbo, sum_kl};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::prior::PriorFactors;
 use fidgp::weight::{ConditionalNoise, Drawn, InducingConfig, InducingWeight};

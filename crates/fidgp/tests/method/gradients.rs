@@ -5,7 +5,7 @@ use fidgp::conditional::{Conditional, ConditionalKl, NoiseOn};
 use fidgp::distribution::BoundMap;
 use fidgp::flow::{CouplingConfig, DiagonalConfig, FlowConfig, IafConfig, LipschitzConfig, MadeConfig};
 use fidgp::layer::{Mode, Network, Pass};
-use fidgp::objective::{DatasetSize, Gaussian, NoiseConfig, negative_elbo, sum_kl};
+use fidgp::objective::{DatasetSize, Gaussian, Likelihood, NoiseConfig, negative_elbo, sum_kl};
 use fidgp::posterior::PosteriorConfig;
 use fidgp::weight::InducingConfig;
 use tch::nn::{OptimizerConfig, VarStore};

@@ -3,7 +3,8 @@
 use fidgp::Key;
 use fidgp::layer::{Mode, Network, Pass};
 use fidgp::objective::{
-    DatasetSize, Gaussian, GaussianOutput, KlSum, NoiseConfig, categorical_nll, negative_elbo, sum_kl,
+    DatasetSize, Gaussian, GaussianOutput, GaussianSettings, KlSum, Likelihood, LikelihoodSettings, NoiseConfig,
+    NumberLikelihood, categorical_nll, negative_elbo, sum_kl,
 };
 use tch::{Kind, Tensor};
 
@@ -55,7 +56,8 @@ fn the_gaussian_likelihoods_agree_where_they_can() {
     let outputs = normal(Key::new(135), &[5, 2]);
     let y = normal(Key::new(136), &[5]);
     assert!(gap(&fixed.nll(&outputs, &y), &learnt.nll(&outputs, &y)) < 1e-12);
-    assert_eq!(Gaussian::outputs(NoiseConfig::Predicted), 2);
+    let settings = GaussianSettings { noise: NoiseConfig::Predicted, beta_nll: 0.0 };
+    assert_eq!(settings.outputs(0), 2);
     let raw = fidgp::distribution::inverse_softplus(0.3 - 1e-3); // the floor of a predicted deviation
     let constant = outputs.new_full([5], raw, (Kind::Double, tch::Device::Cpu));
     let outputs = Tensor::stack(&[outputs.select(1, 0), constant], 1);

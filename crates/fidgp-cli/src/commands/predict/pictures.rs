@@ -101,20 +101,25 @@ fn pictures_of(input: &Path) -> Result<Vec<PathBuf>, LabError> {
 }
 
 fn json_of((classes, rules): (&[String], &Rules), file: &Path, said: &ClassPrediction, top: usize) -> Value {
+    let mut json = json!({"input": file.display().to_string()});
+    add(&mut json, class_fields(classes, said, top));
+    if let Some(verdict) = rules.of_class(&said.evidence()) {
+        add(&mut json, verdict.fields);
+    }
+    json
+}
+
+/// A prediction of classes.
+pub(super) fn class_fields(classes: &[String], said: &ClassPrediction, top: usize) -> Value {
     let class = |(index, probability): (usize, f64)| json!({"class": classes[index], "index": index, "probability": probability});
     let ClassPrediction { total, aleatoric, epistemic, draws, .. } = said;
-    let best = said.top(1).into_iter().map(class).next().unwrap_or_default();
+    let mut json = said.top(1).into_iter().map(class).next().unwrap_or_default();
     let top: Vec<_> = said.top(top).into_iter().map(class).collect();
-    let mut json = json!({"input": file.display().to_string()});
-    add(&mut json, best);
     add(&mut json, json!({"top": top, "total": total, "aleatoric": aleatoric, "epistemic": epistemic, "draws": draws}));
     for (name, value) in [("log_density", said.log_density), ("error", said.error)] {
         if let Some(value) = value {
             json[name] = value.into();
         }
-    }
-    if let Some(verdict) = rules.of_class(&said.evidence()) {
-        add(&mut json, verdict.fields);
     }
     json
 }

@@ -61,7 +61,7 @@ fn csv(names: &mut Option<Vec<String>>, rows: &[Value]) -> String {
 /// What comes first, and what last; between them stand sets and intervals.
 const FIRST: [&str; 2] = ["input", "row"];
 const THEN: [&str; 9] = ["class", "index", "probability", "mean", "sd", "total", "aleatoric", "epistemic", "draws"];
-const LAST: [&str; 6] = ["ood_score", "ood_p", "decision", "reason", "out_of_range", "map"];
+const LAST: [&str; 7] = ["ood_score", "ood_p", "decision", "reason", "out_of_range", "flags", "map"];
 
 /// A prediction without its lists: a column for each feature, and for each level of its sets and intervals.
 fn cells(row: &Value) -> Vec<(String, String)> {

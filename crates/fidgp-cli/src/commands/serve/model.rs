@@ -3,14 +3,17 @@
 use std::path::Path;
 
 use fidgp::predict::{Effort, WeightDraws};
-use fidgp_data::Picture;
+use fidgp_data::{Cells, Picture};
+use fidgp_decision::ClassEvidence;
 use fidgp_decision::decide::Judge;
+use fidgp_decision::monitor::Watch;
 use fidgp_lab::LabError;
 use fidgp_lab::predict::{ClassPrediction, NumberPrediction, PixelPrediction, Predictor, Trained};
 use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::{TableView, View};
 use fidgp_serve::answer::{Decision, Interval, LabelSet, OutOfDistribution};
 use fidgp_serve::{Answer, Item, Model, ModelError, Options, Outputs, Prediction, Signature, Takes, Uncertainty};
+use serde_json::json;
 use tch::{Kind, Tensor};
 
 /// What errors call a picture that came over the network.
@@ -21,17 +24,28 @@ pub struct ServedModel {
     predictor: Predictor,
     signature: Signature,
     judge: Option<Judge>,
+    watch: Option<Watch>,
+    most_pixels: u64,
 }
 
+/// Pixels of a picture: the networks that look at every pixel need memory for each.
+const MOST_PIXELS: u64 = 50_000_000;
+const MOST_PIXELS_SEGMENTED: u64 = 4_000_000;
+
 impl ServedModel {
-    /// Of a model that was opened from a folder, with the rules there.
+    /// Of a model that was opened from a folder, with the rules there. It takes pictures of so many pixels.
     ///
     /// # Errors
     /// When it cannot predict, or the rules are of another model.
-    pub fn new(folder: &Path, trained: Trained) -> Result<Self, LabError> {
-        let judge = calibration::read(folder, &trained.model)?.as_ref().map(Judge::new).transpose()?;
+    pub fn new(folder: &Path, trained: Trained, most_pixels: Option<u64>) -> Result<Self, LabError> {
+        let calibration = calibration::read(folder, &trained.model)?;
+        let judge = calibration.as_ref().map(Judge::new).transpose()?;
+        let watch = calibration.map(Watch::new).transpose()?;
         let signature = signature(&trained, judge.as_ref())?;
-        let mut served = Self { predictor: Predictor::new(trained, None, WeightDraws::MEMORY)?, signature, judge };
+        let usual = if trained.segments() { MOST_PIXELS_SEGMENTED } else { MOST_PIXELS };
+        let (predictor, most_pixels) =
+            (Predictor::new(trained, None, WeightDraws::MEMORY)?, most_pixels.unwrap_or(usual));
+        let mut served = Self { predictor, signature, judge, watch, most_pixels };
         served.warm_up()?;
         Ok(served)
     }
@@ -39,9 +53,9 @@ impl ServedModel {
     /// Makes the draws, on an input of zeros.
     fn warm_up(&mut self) -> Result<(), LabError> {
         match &self.signature.takes {
-            Takes::Rows { features } => {
-                let zeros = vec![0.0; features.len()];
-                self.predictor.regress(&zeros, Effort::default()).map(drop)
+            Takes::Rows { .. } => {
+                let zeros = vec![0.0; self.predictor.trained().columns()?.unwrap_or(1)];
+                self.rows_said(&zeros, Effort::default()).map(drop)
             }
             Takes::Pictures { size: Some(size) } => {
                 let zeros = Tensor::zeros([1, size[0], size[1], size[2]], (Kind::Float, tch::Device::Cpu));
@@ -58,7 +72,8 @@ impl ServedModel {
         effort: Effort,
     ) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
         let view = self.predictor.trained().view;
-        let seen: Vec<_> = items.iter().map(|item| pixels(item, view)).collect();
+        let seen = items.iter().map(|item| self.check_pixels(item).and_then(|()| pixels(item, view)));
+        let seen: Vec<_> = seen.collect();
         let sound: Vec<f32> = seen.iter().flatten().flatten().copied().collect();
         let mut said = Vec::new().into_iter();
         if !sound.is_empty() {
@@ -68,26 +83,54 @@ impl ServedModel {
         let (names, judge) = (&self.predictor.trained().classes, self.judge.as_ref());
         let answer = |seen: Result<Vec<f32>, ModelError>| {
             let nothing = || ModelError::Failed("said nothing about an input".to_owned());
-            seen.and_then(|_| said.next().ok_or_else(nothing)).map(|said| class_answer(said, names, judge))
+            seen.and_then(|_| said.next().ok_or_else(nothing)).map(|said| {
+                let evidence = said.evidence();
+                class_answer(said, &evidence, names, judge)
+            })
         };
         Ok(seen.into_iter().map(answer).collect())
     }
 
-    fn numbers(&mut self, items: &[Item], effort: Effort) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
-        let rows = items.iter().map(|item| match item {
-            Item::Row(row) => Ok(&row[..]),
-            _ => Err(ModelError::Input("this model takes rows of a table".to_owned())),
-        });
-        let rows = rows.collect::<Result<Vec<_>, _>>()?.concat();
-        let said = self.predictor.regress(&rows, effort).map_err(|error| failed(&error))?;
-        let (draws, view) = (self.draws(effort), self.predictor.trained().table.as_ref());
-        Ok(said.into_iter().map(|said| Ok(number_answer(&said, draws, (self.judge.as_ref(), view)))).collect())
+    fn rows(&mut self, items: &[Item], effort: Effort) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
+        let rows: Vec<_> = items.iter().map(|item| row(item, self.predictor.trained().table.as_ref())).collect();
+        let sound: Vec<f64> = rows.iter().flatten().flat_map(|(row, _)| row).copied().collect();
+        let mut said = Vec::new().into_iter();
+        if !sound.is_empty() {
+            said = self.rows_said(&sound, effort).map_err(|error| beyond(&error, items.len()))?.into_iter();
+        }
+        let nothing = || ModelError::Failed("said nothing about an input".to_owned());
+        let draws = self.draws(effort);
+        let answer = |row: Result<(Vec<f64>, Vec<String>), ModelError>| {
+            let (row, flags) = row?;
+            Ok(Answer { flags, ..self.row_answer(said.next().ok_or_else(nothing)?, &row, draws) })
+        };
+        Ok(rows.into_iter().map(answer).collect())
+    }
+
+    fn rows_said(&mut self, rows: &[f64], effort: Effort) -> Result<Vec<RowSaid>, LabError> {
+        if self.predictor.trained().classes.is_empty() {
+            return Ok(self.predictor.regress(rows, effort)?.into_iter().map(RowSaid::Number).collect());
+        }
+        let effort = Effort { tolerance: None, ..effort }; // as `fidgp predict` has it
+        Ok(self.predictor.classify_rows(rows, effort)?.into_iter().map(RowSaid::Class).collect())
+    }
+
+    fn row_answer(&self, said: RowSaid, row: &[f64], draws: u64) -> Answer {
+        let (view, judge) = (self.predictor.trained().table.as_ref(), self.judge.as_ref());
+        match said {
+            RowSaid::Number(said) => number_answer(&said, draws, (judge, view)),
+            RowSaid::Class(said) => {
+                let evidence = said.evidence_of_row(row, view);
+                class_answer(said, &evidence, &self.predictor.trained().classes, judge)
+            }
+        }
     }
 
     fn pixels(&mut self, item: &Item, effort: Effort) -> Result<Answer, ModelError> {
         let Item::Picture(bytes) = item else {
             return Err(ModelError::Input("this model takes picture files".to_owned()));
         };
+        self.check_pixels(item)?;
         let picture =
             Picture::decode(Path::new(PICTURE), bytes).map_err(|error| ModelError::Input(error.to_string()))?;
         let [width, height] = picture.size().map(i64::from);
@@ -97,7 +140,36 @@ impl ServedModel {
         let map = said.map.to_png().map_err(|error| ModelError::Failed(error.to_string()))?;
         let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
         let prediction = Prediction::Pixels { shares: said.shares, uncertainty, map };
-        Ok(Answer { prediction, draws: self.draws(effort), error: None, ood: None, decision: None })
+        Ok(Answer { prediction, draws: self.draws(effort), error: None, flags: Vec::new(), ood: None, decision: None })
+    }
+
+    /// Refuses a picture by what it declares, before it is decoded.
+    fn check_pixels(&self, item: &Item) -> Result<(), ModelError> {
+        let Item::Picture(bytes) = item else { return Ok(()) };
+        match Picture::declared_pixels(bytes) {
+            Some(pixels) if pixels > self.most_pixels => {
+                let why = format!("the picture has {pixels} pixels, more than the {} that are taken", self.most_pixels);
+                Err(ModelError::Input(why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tests the answers for drift, as `fidgp monitor` tests the lines of a log.
+    fn look_for_drift(&mut self, items: &[Item], answers: &[Result<Answer, ModelError>]) {
+        let Some(watch) = &mut self.watch else { return };
+        for (item, answer) in items.iter().zip(answers) {
+            let Ok(answer) = answer else { continue };
+            let mut said = json!(answer);
+            if let Item::Row(row) = item {
+                said["features"] = json!(row);
+            }
+            if let Err(error) = watch.add(&said) {
+                tell!("warning: drift is no longer looked for: {error}");
+                self.watch = None;
+                return;
+            }
+        }
     }
 
     fn draws(&self, effort: Effort) -> u64 {
@@ -112,11 +184,17 @@ impl Model for ServedModel {
 
     fn predict(&mut self, items: &[Item], options: &Options) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
         let effort = Effort { draws: options.draws, tolerance: options.tolerance };
-        match (&self.signature.gives, &self.signature.takes) {
-            (Outputs::Number(_), _) => self.numbers(items, effort),
-            (Outputs::Classes(_), Takes::Pictures { size: Some(size) }) => self.classes(items, *size, effort),
-            _ => Ok(items.iter().map(|item| self.pixels(item, effort)).collect()),
-        }
+        let answers = match (&self.signature.gives, &self.signature.takes) {
+            (_, Takes::Rows { .. }) => self.rows(items, effort)?,
+            (Outputs::Classes(_), Takes::Pictures { size: Some(size) }) => self.classes(items, *size, effort)?,
+            _ => items.iter().map(|item| self.pixels(item, effort)).collect(),
+        };
+        self.look_for_drift(items, &answers);
+        Ok(answers)
+    }
+
+    fn drift(&self) -> Vec<(String, f64)> {
+        self.watch.as_ref().map_or_else(Vec::new, Watch::evidence)
     }
 }
 
@@ -131,13 +209,40 @@ fn signature(trained: &Trained, judge: Option<&Judge>) -> Result<Signature, LabE
     } else {
         let columns = trained.columns()?.unwrap_or(1);
         let unnamed = || (0..columns).map(|column| format!("x{column}")).collect();
-        let features = trained.table.as_ref().map_or_else(unnamed, |table| table.features.clone());
-        let target = trained.table.as_ref().map_or("y", |table| &table.target);
-        (Takes::Rows { features }, Outputs::Number(target.to_owned()))
+        let table = trained.table.as_ref();
+        let mixed = table.is_some_and(|table| !table.columns.is_plain());
+        let named = |table: &TableView| if mixed { table.columns.names() } else { table.features.clone() };
+        let features = table.map_or_else(unnamed, named);
+        let example = table.filter(|_| !mixed).map_or_else(Vec::new, |table| table.scale.feature_mean.clone());
+        let gives = match (&trained.classes[..], table) {
+            ([], table) => Outputs::Number(table.map_or("y", |table| &table.target).to_owned()),
+            (classes, _) => Outputs::Classes(classes.to_vec()),
+        };
+        (Takes::Rows { features, example, mixed }, gives)
     };
     let levels = judge.map_or_else(Vec::new, Judge::levels);
     let scores_ood = judge.is_some_and(|judge| judge.ood_score(&|_| 0.0).is_some());
     Ok(Signature { takes, gives, levels, scores_ood, decides: judge.is_some() })
+}
+
+/// What is said of a row.
+enum RowSaid {
+    Number(NumberPrediction),
+    Class(ClassPrediction),
+}
+
+/// A row as the network takes it, and what stands in for what is missing or not known.
+fn row(item: &Item, view: Option<&TableView>) -> Result<(Vec<f64>, Vec<String>), ModelError> {
+    match (item, view) {
+        (Item::Row(row), _) => Ok((row.clone(), Vec::new())),
+        (Item::Cells(cells), Some(view)) => {
+            let encoded = Cells::of_rows("the row", view.columns.names(), cells).map_err(LabError::from);
+            let encoded = encoded.and_then(|cells| view.encoded(&cells));
+            let rows = encoded.map_err(|error| ModelError::Input(error.to_string()))?;
+            Ok((rows.inputs, rows.flags.concat()))
+        }
+        _ => Err(ModelError::Input("this model takes rows of a table".to_owned())),
+    }
 }
 
 /// A picture in the model's size, 0 … 255.
@@ -154,18 +259,17 @@ fn pixels(item: &Item, view: Option<View>) -> Result<Vec<f32>, ModelError> {
     }
 }
 
-fn class_answer(said: ClassPrediction, names: &[String], judge: Option<&Judge>) -> Answer {
+fn class_answer(said: ClassPrediction, evidence: &ClassEvidence, names: &[String], judge: Option<&Judge>) -> Answer {
     let best = said.top(1).first().map_or(0, |(index, _)| *index);
     let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
     let named = |class: &usize| names.get(*class).cloned().unwrap_or_default();
-    let evidence = said.evidence();
-    let decided = judge.map(|judge| (judge.class(&evidence), judge.ood_score(&|score| score.of_class(&evidence))));
+    let decided = judge.map(|judge| (judge.class(evidence), judge.ood_score(&|score| score.of_class(evidence))));
     let sets = decided.iter().flat_map(|(decided, _)| &decided.sets);
     let sets =
         sets.map(|set| LabelSet { level: set.level, classes: set.classes.iter().map(named).collect() }).collect();
     let prediction = Prediction::Classes { class: named(&best), probabilities: said.probabilities, uncertainty, sets };
     let (ood, decision) = parts(decided.as_ref());
-    Answer { prediction, draws: said.draws, error: said.error, ood, decision }
+    Answer { prediction, draws: said.draws, error: said.error, flags: Vec::new(), ood, decision }
 }
 
 fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Judge>, Option<&TableView>)) -> Answer {
@@ -178,7 +282,7 @@ fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Ju
         .collect();
     let prediction = Prediction::Number { mean, sd, epistemic, aleatoric, intervals };
     let (ood, decision) = parts(decided.as_ref());
-    Answer { prediction, draws, error: None, ood, decision }
+    Answer { prediction, draws, error: None, flags: Vec::new(), ood, decision }
 }
 
 /// What rules say, as the server writes it.
@@ -187,6 +291,14 @@ fn parts(decided: Option<&(fidgp_decision::Decision, Option<f64>)>) -> (Option<O
     let ood = score.zip(decided.p_value).map(|(ood_score, ood_p)| OutOfDistribution { ood_score, ood_p });
     let decision = Decision { decision: decided.verdict.to_string(), reason: decided.reason.clone() };
     (ood, Some(decision))
+}
+
+/// One row alone has no finite answer where its numbers are too large for the network; of several nobody knows which.
+fn beyond(error: &LabError, rows: usize) -> ModelError {
+    if rows == 1 && matches!(error, LabError::Metric(_) | LabError::Data(_)) {
+        return ModelError::Input("the model has no finite answer to this row: its numbers are too large".to_owned());
+    }
+    failed(error)
 }
 
 fn failed(error: &LabError) -> ModelError {

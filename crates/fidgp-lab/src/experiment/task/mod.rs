@@ -3,6 +3,7 @@
 //! | file | data | a network gives |
 //! |---|---|---|
 //! | `regression.rs` | tables, UCI splits, the curve of `curve.rs` | a number |
+//! | `table_classes.rs` | tables | a class |
 //! | `classification.rs` | labelled images | a class |
 //! | `segmentation.rs` | pictures with masks | a class for every pixel |
 //!
@@ -15,12 +16,14 @@ mod image_sets;
 mod paper;
 mod regression;
 mod segmentation;
+mod table_classes;
 
 pub use classification::Classification;
 pub(crate) use curve::draw;
 pub use image_sets::{Set, Sets, SplitRole, part};
 pub use regression::Regression;
 pub use segmentation::Segmentation;
+pub use table_classes::TableClasses;
 
 use std::path::Path;
 
@@ -146,6 +149,7 @@ pub struct Measured {
 pub fn open(config: &RunConfig, root: &Path) -> Result<Box<dyn Task>> {
     Ok(match &config.data {
         DataConfig::Synthetic1d { .. } => Box::new(Regression::of_curve(config)?),
+        DataConfig::Table(table) if config.predicts_classes() => Box::new(TableClasses::read(config, table, root)?),
         DataConfig::Table(table) => Box::new(Regression::of_table(config, table, root)?),
         DataConfig::Images { .. } | DataConfig::Arrays(_) | DataConfig::Folder(_) => {
             Box::new(Classification::read(config, root)?)
@@ -166,6 +170,9 @@ pub fn open(config: &RunConfig, root: &Path) -> Result<Box<dyn Task>> {
 /// As [`open`].
 pub fn reopen(predictor: &Trained, root: &Path) -> Result<Box<dyn Task>> {
     Ok(match &predictor.config.data {
+        DataConfig::Table(table) if predictor.config.predicts_classes() => {
+            Box::new(TableClasses::of_model(predictor, table, root)?)
+        }
         DataConfig::Table(table) => Box::new(Regression::of_model(predictor, table, root)?),
         data if data.has_classes() => Box::new(Classification::of_model(predictor, root)?),
         _ => return open(&predictor.config, root),

@@ -10,7 +10,7 @@ use tch::Tensor;
 
 use super::super::Spreads;
 use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, curve};
-use crate::config::{DataConfig, RunConfig, TableConfig};
+use crate::config::{DataConfig, Known, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
 use crate::evaluate::{self, Meter, Spread, shuffled_columns};
 use crate::files::VIEW_FILE;
@@ -36,8 +36,8 @@ pub struct Regression {
     pub test: Table,
     /// What rows are standardised with, where they are.
     pub scale: Option<Standardiser>,
-    /// The columns of a table of one's own.
-    pub columns: Option<(Vec<String>, String)>,
+    /// How rows of a table of one's own are taken.
+    pub view: Option<TableView>,
     /// The points of the curve, for its figure.
     pub curve: Option<Synthetic>,
 }
@@ -56,7 +56,7 @@ impl Regression {
             validation: validated.then_some(validation),
             test,
             scale: None,
-            columns: None,
+            view: None,
             curve: Some(points),
         })
     }
@@ -66,12 +66,18 @@ impl Regression {
     /// # Errors
     /// When a file is missing or broken, or too few rows are left.
     pub fn of_table(config: &RunConfig, table: &TableConfig, root: &Path) -> Result<Self> {
-        let parts = table.read(root)?;
-        warn_of_constants(&parts.config.feature_names(), &parts.config.target_name(), &parts.train);
+        Self::of_known(config, table, root, None)
+    }
+
+    fn of_known(config: &RunConfig, table: &TableConfig, root: &Path, known: Option<Known>) -> Result<Self> {
+        let parts = table.read(root, TargetKind::Number, known)?;
+        let scale = parts.config.standardiser(&parts.train)?;
+        let view = TableView::of(&parts, scale.clone());
+        view.warn_of_constants(&parts.train);
         Ok(Self {
             config: RunConfig { data: DataConfig::Table(parts.config.clone()), ..config.clone() },
-            scale: Some(Standardiser::fit(&parts.train)?),
-            columns: Some((parts.config.feature_names(), parts.config.target_name())),
+            scale: Some(scale),
+            view: Some(view),
             train: parts.train,
             validation: parts.validation,
             test: parts.test,
@@ -86,8 +92,10 @@ impl Regression {
     pub fn of_model(predictor: &Trained, table: &TableConfig, root: &Path) -> Result<Self> {
         let view =
             predictor.table.as_ref().ok_or_else(|| LabError::config("MODEL", "does not say how it takes a table"))?;
-        let read = Self::of_table(&predictor.config, table, root)?;
-        Ok(Self { config: predictor.config.clone(), scale: Some(view.scale.clone()), ..read })
+        let known = Known { encoding: &view.columns, classes: &[] };
+        let read = Self::of_known(&predictor.config, table, root, Some(known))?;
+        let (config, scale, view) = (predictor.config.clone(), Some(view.scale.clone()), Some(view.clone()));
+        Ok(Self { config, scale, view, ..read })
     }
 
     fn measured(&self, model: &Model, table: &Table, draws: u64, want: Want) -> Result<Measured> {
@@ -126,9 +134,8 @@ impl Task for Regression {
     }
 
     fn trained_on(&self) -> Option<TrainedOn> {
-        let of =
-            |_: &(Vec<String>, String)| TrainedOn { examples: self.train.rows(), sha256: self.train.fingerprint() };
-        self.columns.as_ref().map(of)
+        let of = |_: &TableView| TrainedOn { examples: self.train.rows(), sha256: self.train.fingerprint() };
+        self.view.as_ref().map(of)
     }
 
     fn examples<'a>(&'a self, model: &Model, _: SplitRole) -> Result<Box<dyn Source + 'a>> {
@@ -168,29 +175,10 @@ impl Task for Regression {
     }
 
     fn test_sha256(&self) -> Option<String> {
-        self.columns.as_ref().map(|_| self.test.fingerprint())
+        self.view.as_ref().map(|_| self.test.fingerprint())
     }
 
     fn keep(&self, run: &Path) -> Result<()> {
-        let (Some((features, target)), Some(scale)) = (self.columns.clone(), self.scale.clone()) else { return Ok(()) };
-        let ranges = (0..self.train.columns()).map(|column| range(self.train.column(column))).collect();
-        json::write(&run.join(VIEW_FILE), &TableView { features, target, scale, ranges })
-    }
-}
-
-/// The smallest and the largest of some values.
-fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
-    values.fold([f64::INFINITY, f64::NEG_INFINITY], |[lo, hi], x| [lo.min(x), hi.max(x)])
-}
-
-/// Says which columns say nothing.
-fn warn_of_constants(features: &[String], target: &str, train: &Table) {
-    let (columns, constant_target) = Standardiser::constant(train);
-    let names: Vec<_> = columns.into_iter().filter_map(|column| features.get(column)).map(String::as_str).collect();
-    if !names.is_empty() {
-        tracing::warn!("the same in every training row, so of no use: {}", names.join(", "));
-    }
-    if constant_target {
-        tracing::warn!("the target `{target}` is the same in every training row: there is nothing to learn");
+        self.view.as_ref().map_or(Ok(()), |view| json::write(&run.join(VIEW_FILE), view))
     }
 }

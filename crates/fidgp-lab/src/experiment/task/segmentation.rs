@@ -13,7 +13,7 @@ use super::super::Spreads;
 use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, paper};
 use crate::config::{PairSets, RunConfig, SegmentationConfig, Select};
 use crate::error::{LabError, Result};
-use crate::evaluate::{Spread, permuted_pixels, pixels, segment_set};
+use crate::evaluate::{Spread, permuted_pixels, pixel_classes, segment_set};
 use crate::maps::panels;
 use crate::model::{Model, Signature};
 use crate::record::{Figure, MAPS_FOLDER, Published, write_atomically};
@@ -151,7 +151,7 @@ impl Task for Segmentation {
             let permuted = permuted_pixels(&pictures, key.fold("scrambled").at(number as u64));
             for (spread, x) in [(&mut own, &pictures), (&mut scrambled, &permuted)] {
                 let draws = model.draws(draws, key.fold("predict"))?;
-                let found = segment(&draws, x, pixels(model)?.classes, self.config.predict.window)?;
+                let found = segment(&draws, x, pixel_classes(model)?, self.config.predict.window)?;
                 spread.epistemic.push(found.epistemic.mean(Kind::Double).double_value(&[]));
                 spread.total.push(found.total.mean(Kind::Double).double_value(&[]));
             }

@@ -11,12 +11,14 @@ use super::store::write_json;
 use super::{Hardware, Result};
 
 mod control;
+mod measured;
 mod protocol;
 mod recipe;
 mod spectral;
 mod timing;
 
 pub use control::Control;
+pub use measured::{MeasuredMetrics, MeasuredOod, MeasuredScore, MeasuredSet};
 pub use protocol::PaperProtocol;
 pub use recipe::{Base, Join, Layers, Pool, Recipe};
 pub use spectral::{LayerSpectrum, Residuals, SetSpectrum, Spectral};

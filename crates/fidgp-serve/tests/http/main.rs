@@ -1,131 +1,21 @@
 //! The server over real sockets, with a model that adds up its inputs.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod described;
+mod encrypted;
+mod malformed;
+mod running;
+mod strict;
+mod under_load;
+
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fidgp_serve::repository::Repository;
+use fidgp_serve::Limits;
 use fidgp_serve::security::Token;
 use fidgp_serve::server::Settings;
-use fidgp_serve::{
-    Address, Answer, Decision, Interval, Item, Limits, Model, ModelError, Options, Outputs, Prediction, Server,
-    Signature, Takes,
-};
+use running::{INFER, Running, rows};
 use serde_json::{Value, json};
-
-/// Its mean is the sum of the row; a row that begins with 13 is refused, 14 panics, 15 takes its time.
-struct Adder(f64);
-
-impl Model for Adder {
-    fn signature(&self) -> Signature {
-        Signature {
-            takes: Takes::Rows { features: vec!["a".to_owned(), "b".to_owned()] },
-            gives: Outputs::Number("sum".to_owned()),
-            levels: vec![0.9],
-            scores_ood: false,
-            decides: true,
-        }
-    }
-
-    fn predict(&mut self, items: &[Item], options: &Options) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
-        let answer = |item: &Item| {
-            let Item::Row(row) = item else { return Err(ModelError::Input("no row".to_owned())) };
-            match row[0] {
-                13.0 => return Err(ModelError::Input("13 is refused".to_owned())),
-                14.0 => panic!("14"),
-                15.0 => std::thread::sleep(Duration::from_millis(700)),
-                _ => {}
-            }
-            let mean = row.iter().sum::<f64>() + self.0;
-            let intervals = vec![Interval { level: 0.9, lower: mean - 1.0, upper: mean + 1.0 }];
-            Ok(Answer {
-                prediction: Prediction::Number { mean, sd: 0.6, epistemic: 0.25, aleatoric: 0.5, intervals },
-                draws: options.draws.unwrap_or(8),
-                error: None,
-                ood: None,
-                decision: Some(Decision { decision: "accept".to_owned(), reason: "as sure as promised".to_owned() }),
-            })
-        };
-        Ok(items.iter().map(answer).collect())
-    }
-}
-
-struct Running {
-    address: SocketAddr,
-    stop: &'static AtomicBool,
-    thread: Option<std::thread::JoinHandle<std::io::Result<()>>>,
-    folder: tempfile::TempDir,
-}
-
-impl Running {
-    fn start(limits: Limits, settings: Settings) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("offset"), "0").unwrap();
-        let open = |folder: &std::path::Path| -> Result<Box<dyn Model>, String> {
-            let text = std::fs::read_to_string(folder.join("offset")).map_err(|error| error.to_string())?;
-            Ok(Box::new(Adder(text.parse().map_err(|_| "offset is no number".to_owned())?)))
-        };
-        let models = vec![("adder".to_owned(), PathBuf::from(folder.path()))];
-        let repository = Repository::open(models, limits.clone(), Box::new(open)).unwrap();
-        let address = Address { host: "127.0.0.1".to_owned(), port: 0 };
-        let server = Server::bind(&address, None, repository, limits, settings).unwrap();
-        let (address, stop) = (server.address().unwrap(), &*Box::leak(Box::new(AtomicBool::new(false))));
-        let thread = Some(std::thread::spawn(move || server.run(stop)));
-        Self { address, stop, thread, folder }
-    }
-
-    fn plain() -> Self {
-        Self::start(Limits::default(), Settings::default())
-    }
-
-    /// Sends bytes and reads to the end: status, headers, body.
-    fn send(&self, bytes: &[u8]) -> (u16, String, Vec<u8>) {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(bytes).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("headers") + 4;
-        let head = String::from_utf8(answer[..end].to_vec()).unwrap().to_ascii_lowercase();
-        (head[9..12].parse().unwrap(), head, answer[end..].to_vec())
-    }
-
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String, Vec<u8>) {
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
-            body.len()
-        );
-        self.send(&[head.as_bytes(), body].concat())
-    }
-
-    fn get(&self, path: &str) -> (u16, Value) {
-        let (status, _, body) = self.ask("GET", path, "", b"");
-        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
-    }
-
-    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let (status, _, answer) =
-            self.ask("POST", path, "Content-Type: application/json\r\n", body.to_string().as_bytes());
-        (status, serde_json::from_slice(&answer).unwrap_or(Value::Null))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap().unwrap();
-        }
-    }
-}
-
-fn rows(values: &[[f64; 2]]) -> Value {
-    json!({"id": "7", "inputs": [{"name": "row", "shape": [values.len(), 2], "datatype": "FP64", "data": values}]})
-}
-
-const INFER: &str = "/v2/models/adder/infer";
 
 #[test]
 fn the_protocol_is_spoken() {
@@ -143,7 +33,7 @@ fn the_protocol_is_spoken() {
         (&json!("7"), &json!("adder"), &json!([3.0, 7.0]))
     );
     let lower = said["outputs"].as_array().unwrap().iter().find(|output| output["name"] == "lower").unwrap();
-    assert_eq!((&lower["shape"], &lower["data"]), (&json!([2, 1]), &json!([2.0, 6.0])));
+    assert_eq!((&lower["shape"], &lower["data"]), (&json!([2, 2]), &json!([2.0, 2.5, 6.0, 6.5])));
 }
 
 #[test]
@@ -207,6 +97,7 @@ fn what_is_wrong_is_said_and_nothing_more() {
         (INFER, rows(&[]), 400, "no inputs"),
         (INFER, rows(&[[13.0, 0.0]]), 400, "input 0: 13 is refused"),
         (INFER, rows(&[[14.0, 0.0]]), 500, "server's log"),
+        (INFER, rows(&[[1e308, 1e308]]), 400, "not a finite number"),
         ("/v2/models/other/infer", rows(&[[1.0, 2.0]]), 404, "other"),
         ("/v2/models/adder/versions/9/infer", rows(&[[1.0, 2.0]]), 404, "version 1"),
         ("/predict?dreams=3", json!({"row": [1, 2]}), 400, "dreams"),
@@ -319,6 +210,7 @@ fn metrics_count() {
         "nv_inference_count{model=\"adder\",version=\"1\"} 2",
         "nv_inference_request_success{model=\"adder\",version=\"1\"} 1",
         "fidgp_queue_inputs{model=\"adder\"} 0",
+        "fidgp_drift_log10_e{model=\"adder\",version=\"1\",series=\"mean\"} 0.25",
         "decision=\"accept\"",
         "request_predict_seconds_count",
     ] {

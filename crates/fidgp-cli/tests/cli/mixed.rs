@@ -1,0 +1,347 @@
+//! Tables as people have them: texts, gaps, dates, yes and no, and classes to predict.
+
+use std::fmt::Write;
+use std::fs;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::configs::{self, changed};
+use crate::{Place, Said, json};
+
+const CPU: [&str; 2] = ["--device", "cpu"];
+
+static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    changed(
+        configs::CURVE,
+        r#"
+name = "customers"
+method = "fidgp"
+seed = 3
+network = { kind = "mlp", hidden = [16], activation = "relu", batch_norm = false }
+likelihood = { kind = "categorical" }
+train = { epochs = 40, batch_size = 32, optimiser.learning_rate = 0.02 }
+predict.draws = 4
+data = { set = "table", path = "customers.csv", target = "outcome", test_fraction = 0.2, validation_fraction = 0.25 }
+[inducing]
+inducing_rows = 8
+inducing_cols = 8
+posterior = { family = "flow", flow = { kind = "diagonal" } }
+"#,
+    )
+    .replace("noise = { kind = \"fixed\", sd = 0.1 }\n", "")
+});
+
+/// The outcome follows city, size and member, with gaps in two columns.
+pub fn customers(rows: usize) -> String {
+    let mut text = "city;size;member;since;outcome\r\n".to_owned();
+    for row in 0..rows {
+        let part = |factor: usize| row * factor % 101;
+        let (city, size, member) = (part(37) % 4, part(59), part(83) % 2);
+        let outcome = match city {
+            0 if member == 1 => "stays",
+            0 | 1 if size > 50 => "leaves",
+            0 | 1 => "stays",
+            _ if size > 70 => "\"is; unsure\"",
+            _ => "stays",
+        };
+        let city = ["Bonn", "\"Kiel, Süd\"", "Ulm", ""][city];
+        let size = if part(29) < 6 { "NA".to_owned() } else { format!("{},{}", size / 10, size % 10) };
+        let member = ["no", "yes"][member];
+        let _ = writeln!(text, "{city};{size};{member};2024-01-{:02};{outcome}\r", 1 + part(13) % 28);
+    }
+    text
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("customers.toml", &CONFIG);
+    place.write("data/customers.csv", &customers(600));
+    place
+}
+
+/// A run on such a table, in a few epochs.
+pub fn trained() -> Place {
+    let place = place();
+    train(&place, "run", &["--set", "train.epochs=3"]).ends(0);
+    place
+}
+
+fn fidgp(place: &Place, words: &[&str]) -> Said {
+    place.fidgp(&[words, &CPU].concat())
+}
+
+fn train(place: &Place, out: &str, more: &[&str]) -> Said {
+    fidgp(place, &[&["train", "customers.toml", "--data", "data", "--out", out][..], more].concat())
+}
+
+const NEW: &str = "member,since,city,size\nyes,2024-01-05,Bonn,8.0\nno,2024-01-05,Atlantis,2\nno,,Ulm,NA\n";
+
+fn inputs(said: &Said) -> Vec<Value> {
+    serde_json::from_str::<Value>(&said.out).unwrap()["inputs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_table_of_texts_and_gaps_is_learnt_calibrated_and_used() {
+    let place = place();
+    let check = place.fidgp(&["data", "check", "data/customers.csv"]).ends(0).out;
+    for line in ["city     texts", "size     numbers", "member   yes/no", "since    dates", "outcome  texts"] {
+        assert!(check.contains(line), "{check}");
+    }
+    train(&place, "run", &[]).ends(0);
+    let results = json(&place.path("run/results.json"));
+    let accuracy = results["metrics"]["cls/Acc"].as_f64().unwrap();
+    assert!(accuracy > 0.8, "{accuracy}"); // 0.69 of the rows stay
+    let run = fs::read_to_string(place.path("run/run.toml")).unwrap();
+    assert!(run.contains("inputs = 9") && run.contains("classes = 3"), "{run}");
+    let said = fidgp(&place, &["calibrate", "run", "--data", "data"]).ends(0);
+    assert!(said.out.contains("rules from 96 examples of the validation part of customers.csv"), "{}", said.out);
+
+    place.write("new.csv", NEW);
+    let found = inputs(&fidgp(&place, &["predict", "run", "new.csv", "--json"]).ends(0));
+    assert_eq!((&found[0]["class"], &found[0]["flags"]), (&"stays".into(), &Value::Array(Vec::new())));
+    assert_eq!(found[0]["features"]["member"], true);
+    assert!(found[0]["decision"].is_string() && found[0]["sets"].is_array(), "{}", found[0]);
+    let flags = |row: usize| found[row]["flags"].to_string();
+    assert!(flags(1).contains("city = Atlantis is none of the 3 texts of the training data"), "{}", flags(1));
+    assert!(
+        found[1]["out_of_range"].to_string().contains("city is nothing that the training data has"),
+        "{}",
+        found[1]
+    );
+    assert!(flags(2).contains("since is missing") && flags(2).contains("size is missing"), "{}", flags(2));
+    assert!(found[2]["features"]["size"].is_null());
+    // other orders, other columns, other tools
+    place.write(
+        "same.csv",
+        "size;x;city;member;since\n8,0;1;Bonn;TRUE;2024-01-05\n2;1;Atlantis;n;2024-01-05\n;1;Ulm;no;?\n",
+    );
+    let same = inputs(&fidgp(&place, &["predict", "run", "same.csv", "--json"]).ends(0));
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    let exported = inputs(&fidgp(&place, &["predict", "model", "new.csv", "--json"]).ends(0));
+    for row in 0..3 {
+        for other in [&same, &exported] {
+            for field in ["class", "probability", "total", "flags", "decision", "sets"] {
+                assert_eq!(found[row][field], other[row][field], "{field} of row {row}");
+            }
+        }
+    }
+    let table = fidgp(&place, &["predict", "run", "new.csv"]).ends(0).out;
+    assert!(table.contains("Atlantis is none of the 3 texts") && table.contains("stays"), "{table}");
+    let csv = fidgp(&place, &["predict", "run", "new.csv", "--csv"]).ends(0).out;
+    assert!(csv.starts_with("input,row,city,member,since,size,class,index,probability,"), "{csv}");
+
+    for folder in ["run", "model"] {
+        let again = fidgp(&place, &["eval", folder, "--data", "data", "--json"]).ends(0).out;
+        let again = serde_json::from_str::<Value>(&again).unwrap()["metrics"]["cls/Acc"].as_f64().unwrap();
+        assert!((again - accuracy).abs() < 1e-9, "{again} and {accuracy}");
+    }
+    fidgp(&place, &["calibrate", "model", "--examples", "test", "--data", "data"]).ends(0);
+    fidgp(&place, &["fit-posterior", "run", "--data", "data"]).ends(0);
+    fidgp(&place, &["eval", "run", "--data", "data"]).ends(0);
+    place.fidgp(&["report", "run"]).ends(0);
+    let lines = fidgp(&place, &["predict", "model", "data/customers.csv", "--jsonl"]).ends(0).out;
+    place.write("log.jsonl", &lines);
+    let watched = place.fidgp(&["monitor", "model", "log.jsonl"]);
+    assert!(watched.code.is_some_and(|code| code != 2), "{watched:?}");
+}
+
+/// A table whose cell in some lines, counted from 1 and the heading, is another.
+fn with_cells(lines: &[usize], column: usize, cell: &str) -> String {
+    let mut text = String::new();
+    for (number, line) in customers(200).lines().enumerate() {
+        let line = line.trim_end().replace("\"is; unsure\"", "unsure");
+        let mut cells: Vec<&str> = line.split(';').collect();
+        if lines.contains(&(number + 1)) {
+            cells[column] = cell;
+        }
+        text += &(cells.join(";") + "\r\n");
+    }
+    text
+}
+
+#[test]
+fn broken_tables_are_told_with_line_column_and_count() {
+    let place = place();
+    let said = |text: &str, words: &[&str]| {
+        place.write("data/customers.csv", text);
+        train(&place, "broken", &[]).ends(1).says(words);
+        assert!(!place.path("broken").exists());
+    };
+    let some: Vec<usize> = (2..60).collect();
+    said(
+        &with_cells(&some, 1, "x"),
+        &["customers.csv, line ", "`x` is not a number (column `size`", "such cells beside", "data.ignore"],
+    );
+    said(&with_cells(&[7, 9], 4, ""), &["line 7", "the target `outcome` is missing in 2 rows"]);
+    said(&with_cells(&[8], 4, "a;b"), &["line 8: 6 cells, the first line has 5"]);
+    let names = customers(200).replace("Ulm", "Ulm 1");
+    let named: String =
+        names.lines().enumerate().map(|(row, line)| format!("{line};c{row}\n").replace('\r', "")).collect();
+    said(&named.replacen("c0", "name", 1), &["column `name` has 120 texts, all different", "data.ignore"]);
+    let many: String =
+        names.lines().enumerate().map(|(row, line)| format!("{line};c{}\n", row % 110).replace('\r', "")).collect();
+    place.write("data/customers.csv", &many.replacen("c0", "name", 1));
+    let check = place.fidgp(&["data", "check", "data/customers.csv"]).ends(0).out;
+    assert!(check.contains("column `name` has 110 different texts in 200 rows; at most 100"), "{check}");
+    // texts are no numbers, and the way to classes is told
+    let number = "likelihood={kind=\"gaussian\",noise={kind=\"predicted\"}}";
+    place.write("data/customers.csv", &customers(200));
+    train(&place, "broken", &["--set", number])
+        .ends(1)
+        .says(&["(column `outcome`, the target; 200 of 200", "categorical"]);
+}
+
+#[test]
+fn groups_and_times_divide_a_table() {
+    let place = place();
+    let with = |out: &str, key: &str, more: &[&str]| {
+        train(&place, out, &[&["--set", key, "--set", "train.epochs=1"], more].concat())
+    };
+    with("time", "data.time=since", &[]).ends(0);
+    let view = json(&place.path("time/table.json"));
+    let names =
+        view["columns"].as_array().unwrap().iter().map(|column| column["name"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(names, ["city", "size", "member"], "the time is no feature");
+    let dated = "data.features=[\"since\",\"size\"]";
+    with("dated", "data.time=since", &["--set", dated]).ends(0);
+    let ranges = json(&place.path("dated/table.json"))["ranges"][0].clone();
+    assert!(ranges[1].as_f64().unwrap() < 19_744.0, "the last days of January are held out: {ranges}");
+    with("group", "data.group=city", &[]).ends(0);
+    let levels = json(&place.path("group/table.json"))["columns"].to_string();
+    assert!(!levels.contains("city"), "{levels}");
+    with("both", "data.group=city", &["--set", "data.time=since"]).ends(2).says(&["data.time", "choose one"]);
+    with("none", "data.time=outcome", &[]).ends(1).says(&["line 2", "is not a number or a date", "(column `outcome`)"]);
+}
+
+#[test]
+fn every_method_for_classes_takes_tables() {
+    let place = place();
+    place.write("plain.toml", &CONFIG.split("[inducing]").next().unwrap().replace("\"fidgp\"", "\"deterministic\""));
+    let all = ["deterministic", "ensemble", "mc-dropout", "sngp", "ddu", "mean-field", "fidgp"];
+    let words =
+        ["compare", "customers.toml", "--methods", &all.join(","), "--seeds", "1", "--data", "data", "--out", "all"];
+    fidgp(&place, &[&words[..], &["--set", "train.epochs=2"]].concat()).ends(0);
+    let found = json(&place.path("all/comparison.json"));
+    let nll = found["differences"].as_array().unwrap().iter().find(|d| d["metric"] == "cls/NLL").unwrap();
+    assert_eq!(nll["units"], "examples");
+}
+
+#[test]
+fn init_writes_a_config_that_trains_as_it_stands() {
+    let place = place();
+    let table = customers(200).replace("outcome\r\n", "outcome;name\r\n").replace("stays\r\n", "stays;x\r\n");
+    let table: String = (0..)
+        .zip(table.lines())
+        .map(|(row, line)| match row {
+            0 => format!("{line}\n"),
+            _ => format!("{};id{row}\n", line.trim_end_matches(";x")),
+        })
+        .collect();
+    place.write("customers.csv", &table);
+    let said = place.fidgp(&["init", "customers.csv", "--target", "outcome"]).ends(0);
+    assert!(
+        said.out.contains("200 rows; predicts `outcome`, a class of 3, from 4 columns; 1 left out"),
+        "{}",
+        said.out
+    );
+    said.says(&["fidgp train config.toml"]);
+    let text = fs::read_to_string(place.path("config.toml")).unwrap();
+    assert!(
+        text.contains("\"name\", # 200 different texts") && text.contains("#   city: 3 texts, 49 missing"),
+        "{text}"
+    );
+    place.fidgp(&["init", "customers.csv"]).ends(2).says(&["`config.toml` is there already"]);
+    fidgp(&place, &["train", "config.toml", "--set", "train.epochs=3", "--set", "train.kl.annealing_epochs=0"]).ends(0);
+    fidgp(&place, &["calibrate", "runs/customers"]).ends(0);
+    place.write("new.csv", NEW);
+    let found = inputs(&fidgp(&place, &["predict", "runs/customers", "new.csv", "--json"]).ends(0));
+    assert!(found.iter().all(|row| row["decision"].is_string()), "{found:?}");
+
+    let init = |path: &str, more: &[&str]| place.fidgp(&[&["init", path, "--out", "other.toml"][..], more].concat());
+    init("customers.csv", &[]).ends(1).says(&["the target `name` has 200 different values in 200 rows"]);
+    init("customers.csv", &["--target", "since"])
+        .ends(2)
+        .says(&["--target", "`since` holds no numbers and no classes"]);
+    init("customers.csv", &["--target", "price"]).ends(1).says(&["has no column `price`"]);
+    init("missing.csv", &[]).ends(1).says(&["missing.csv"]);
+    place.write("few.csv", "a,b\n1,2\n3,4\n");
+    init("few.csv", &[]).ends(2).says(&["has 2 rows", "at least 30"]);
+    place.write("a.onnx", "");
+    init("a.onnx", &[]).ends(2).says(&["is a network, not data"]);
+    init("data", &[]).ends(2).says(&["has no train/ and val/"]);
+    init("data", &["--target", "x"]).ends(2).says(&["is for tables"]);
+    place.write("broken.csv", &with_cells(&(2..40).collect::<Vec<_>>(), 1, "x"));
+    init("broken.csv", &["--target", "outcome"]).ends(1).says(&["`x` is not a number (column `size`", "such cells"]);
+    assert!(!place.path("other.toml").exists());
+    // a number
+    place.write("houses.csv", &crate::tables::houses(100));
+    init("houses.csv", &["--target", "price"]).ends(0);
+    fidgp(&place, &["train", "other.toml", "--set", "train.epochs=2", "--set", "train.kl.annealing_epochs=0"]).ends(0);
+}
+
+#[test]
+fn init_takes_pictures_and_arrays() {
+    let place = Place::new();
+    for (part, count) in [("train", 20), ("val", 3)] {
+        for (class, colour) in [("red", [200, 30, 30]), ("blue", [30, 30, 200])] {
+            let folder = place.path(&format!("photos/{part}/{class}"));
+            fs::create_dir_all(&folder).unwrap();
+            for number in 0..count {
+                let shade = |x: u32, y: u32| image::Rgb(colour.map(|c: u8| c.wrapping_add((x * y + number) as u8)));
+                image::RgbImage::from_fn(20, 18, shade).save(folder.join(format!("{number}.png"))).unwrap();
+            }
+        }
+    }
+    let said = place.fidgp(&["init", "photos"]).ends(0);
+    assert!(said.out.contains("40 training and 6 test pictures, 2 classes"), "{}", said.out);
+    fidgp(&place, &["train", "config.toml", "--set", "train.epochs=1", "--set", "train.kl.annealing_epochs=0"]).ends(0);
+    assert!(place.path("runs/photos/results.json").exists());
+}
+
+#[test]
+fn a_logarithm_is_predicted_and_weights_of_classes_count() {
+    let place = place();
+    let mut text = "size,price\n".to_owned();
+    for row in 0..300 {
+        let part = |factor: usize| (row * factor % 101) as f64 / 101.0;
+        let _ = writeln!(text, "{},{}", part(37), (2.0 + 3.0 * part(37) + 0.2 * (part(59) - 0.5)).exp());
+    }
+    place.write("data/houses.csv", &text);
+    place.write(
+        "houses.toml",
+        &crate::tables::CONFIG.replace("ignore = [\"street\"]\n", "target_transform = \"log\"\n"),
+    );
+    let houses = |more: &[&str]| {
+        fidgp(&place, &[&["train", "houses.toml", "--data", "data", "--out", "log"][..], more].concat())
+    };
+    houses(&[]).ends(0);
+    let metrics = json(&place.path("log/results.json"))["metrics"].clone();
+    assert!(metrics["reg/CRPS"].is_null() && metrics["reg/NLL"].is_f64(), "{metrics}");
+    let table = json(&place.path("log/table.json"));
+    assert_eq!(table["scale"]["target_log"], true);
+    place.write("new.csv", "size\n0\n0.5\n1\n");
+    let found = inputs(&fidgp(&place, &["predict", "log", "new.csv", "--json"]).ends(0));
+    for (row, size) in found.iter().zip([0.0, 0.5, 1.0]) {
+        let (mean, truth) = (row["mean"].as_f64().unwrap(), (2.0_f64 + 3.0 * size).exp());
+        assert!((mean / truth).ln().abs() < 0.3, "{mean} and {truth}");
+    }
+    fidgp(&place, &["calibrate", "log", "--data", "data"]).ends(0);
+    place.write("data/houses.csv", &text.replacen("\n0,", "\n0,-", 1));
+    houses(&["--force"]).ends(1).says(&["line 2", "has no logarithm (column `price`", "1 of 300"]);
+    let weights = |weights: &str, out: &str| {
+        let weights = format!("likelihood.class_weights={weights}");
+        train(&place, out, &["--set", &weights, "--set", "train.epochs=10"])
+    };
+    weights("[1.0, 2.0]", "two").ends(2).says(&["likelihood.class_weights", "[1.0, 2.0]", "3 numbers"]);
+    weights("[1.0, -2.0, 1.0]", "below").ends(2).says(&["likelihood.class_weights"]);
+    weights("[1.0, 1.0, 0.01]", "even").ends(0);
+    let predicted = |run: &str| {
+        let lines = fidgp(&place, &["predict", run, "data/customers.csv", "--jsonl"]).ends(0).out;
+        let class = |line: &str| serde_json::from_str::<Value>(line).unwrap()["class"].clone();
+        lines.lines().filter(|line| class(line) == "stays").count()
+    };
+    weights("[1.0, 1.0, 1.0]", "same").ends(0);
+    assert!(predicted("even") < predicted("same"));
+    train(&place, "log-classes", &["--set", "data.target_transform=log"]).ends(2).says(&["is for numbers"]);
+}

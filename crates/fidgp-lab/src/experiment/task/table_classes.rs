@@ -1,0 +1,169 @@
+//! A class for every row of a table.
+
+use std::path::Path;
+
+use fidgp::Key;
+use fidgp_data::{Standardiser, Table};
+use fidgp_metrics::names;
+use tch::{Device, Tensor};
+
+use super::super::Spreads;
+use super::{HeldOut, Measure, Measured, SplitRole, Task};
+use crate::config::{DataConfig, Known, RunConfig, TableConfig, TargetKind};
+use crate::error::{LabError, Result};
+use crate::evaluate::{self, Spread, shuffled_columns};
+use crate::files::VIEW_FILE;
+use crate::json;
+use crate::model::{Model, Signature};
+use crate::predict::Trained;
+use crate::record::Figure;
+use crate::run_folder::{TrainedOn, write_classes};
+use crate::source::{Source, TableSource, TableView};
+
+/// Rows at most that are also looked at with their columns shuffled.
+const ROWS_SCRAMBLED: i64 = 1000;
+
+/// Rows of a table with a class each. Their targets are the classes' places.
+pub struct TableClasses {
+    /// The config, with the columns filled in.
+    pub config: RunConfig,
+    /// The names of the classes.
+    pub classes: Vec<String>,
+    /// How rows are taken.
+    pub view: TableView,
+    /// For fitting.
+    pub train: Table,
+    /// For choosing; none where nothing is chosen.
+    pub validation: Option<Table>,
+    /// For reporting.
+    pub test: Table,
+}
+
+impl TableClasses {
+    /// Reads the table of a config; features are standardised with its training rows.
+    ///
+    /// # Errors
+    /// When a file is missing or broken, or too few rows are left.
+    pub fn read(config: &RunConfig, table: &TableConfig, root: &Path) -> Result<Self> {
+        Self::of_known(config, table, root, None)
+    }
+
+    fn of_known(config: &RunConfig, table: &TableConfig, root: &Path, known: Option<Known>) -> Result<Self> {
+        let parts = table.read(root, TargetKind::Classes, known)?;
+        let scale = Standardiser { target_mean: 0.0, target_sd: 1.0, ..Standardiser::fit(&parts.train)? };
+        let view = TableView::of(&parts, scale);
+        view.warn_of_constants(&parts.train);
+        let config = RunConfig { data: DataConfig::Table(parts.config.clone()), ..config.clone() };
+        if let Some((why, class)) = config.method.about().needs_pairs.zip(class_of_one(&parts.train, &parts.classes)) {
+            let why = format!(
+                "= \"{}\" {why}, and `{class}` has one training row; give it two, or none",
+                config.method.name()
+            );
+            return Err(LabError::config("method", why));
+        }
+        let (classes, train, validation, test) = (parts.classes, parts.train, parts.validation, parts.test);
+        Ok(Self { config, classes, view, train, validation, test })
+    }
+
+    /// The same for a trained model, which knows how it takes rows.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of_model(predictor: &Trained, table: &TableConfig, root: &Path) -> Result<Self> {
+        let view =
+            predictor.table.as_ref().ok_or_else(|| LabError::config("MODEL", "does not say how it takes a table"))?;
+        let known = Known { encoding: &view.columns, classes: &predictor.classes };
+        let read = Self::of_known(&predictor.config, table, root, Some(known))?;
+        Ok(Self { config: predictor.config.clone(), view: view.clone(), ..read })
+    }
+
+    fn source(&self, table: &Table, device: Device) -> Result<TableSource> {
+        Ok(TableSource::new(&self.view.scale.transform(table)?, device)?.labelled())
+    }
+
+    fn measured(&self, model: &Model, table: &Table, draws: u64) -> Result<Measured> {
+        let key = Key::new(self.config.seed).fold("predict");
+        let source = self.source(table, model.store.device())?;
+        let chunk = (source.batches(self.config.predict.batch_size), source.targets);
+        let chunks = Box::new(std::iter::once(Ok(chunk)));
+        let found = if model.posterior.is_some() {
+            let mut law = model.law(draws, key, 0)?;
+            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
+        } else {
+            evaluate::classify(model.draws(draws, key)?, chunks)?
+        };
+        Ok(Measured {
+            metrics: found.metrics,
+            notes: found.notes,
+            examples: Some(found.examples),
+            figure: Some(Figure::Classification(found.figure)),
+            aside: 0.0,
+        })
+    }
+}
+
+/// A class that a single row has.
+fn class_of_one<'a>(table: &Table, classes: &'a [String]) -> Option<&'a String> {
+    let count = |class: usize| table.targets().iter().filter(|&&label| label as usize == class).count();
+    classes.iter().enumerate().find(|(class, _)| count(*class) == 1).map(|(_, name)| name)
+}
+
+impl Task for TableClasses {
+    fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    fn signature(&self) -> Result<Signature> {
+        Ok(Signature::Rows { features: self.train.columns() as i64, classes: self.classes.len() as i64 })
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn trained_on(&self) -> Option<TrainedOn> {
+        Some(TrainedOn { examples: self.train.rows(), sha256: self.train.fingerprint() })
+    }
+
+    fn examples<'a>(&'a self, model: &Model, _: SplitRole) -> Result<Box<dyn Source + 'a>> {
+        Ok(Box::new(self.source(&self.train, model.store.device())?))
+    }
+
+    fn measure<'a>(&'a self, part: HeldOut, _: &Model) -> Result<Option<Measure<'a>>> {
+        let table = match part {
+            HeldOut::Validation => self.validation.as_ref(),
+            HeldOut::Test => Some(&self.test),
+        };
+        let measure =
+            |table: &'a Table| -> Measure<'a> { Box::new(move |model, draws, _| self.measured(model, table, draws)) };
+        Ok(table.map(measure))
+    }
+
+    fn spreads(&self, model: &Model, draws: u64) -> Result<Option<Spreads>> {
+        let (part, table) = match &self.validation {
+            Some(table) => (HeldOut::Validation, table),
+            None => (HeldOut::Test, &self.test),
+        };
+        let rows = self.source(table, model.store.device())?.inputs;
+        let rows = rows.narrow(0, 0, rows.size()[0].min(ROWS_SCRAMBLED));
+        let key = Key::new(self.config.seed);
+        let spread =
+            |rows: &Tensor| Spread::of(model, rows, (draws, key.fold("predict"), self.config.predict.batch_size));
+        let several = rows.size()[1] > 1; // a single column has nothing to be shuffled against
+        let scrambled = several.then(|| spread(&shuffled_columns(&rows, key.fold("scrambled")))).transpose()?;
+        Ok(Some(Spreads { part, own: spread(&rows)?, scrambled }))
+    }
+
+    fn chosen_by(&self) -> &'static str {
+        names::CLS_NLL
+    }
+
+    fn test_sha256(&self) -> Option<String> {
+        Some(self.test.fingerprint())
+    }
+
+    fn keep(&self, run: &Path) -> Result<()> {
+        write_classes(run, &self.classes)?;
+        json::write(&run.join(VIEW_FILE), &self.view)
+    }
+}

@@ -1,0 +1,244 @@
+//! A first config for data that somebody brings along.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use fidgp_data::{Holds, ImageFolder, Sheet, Survey, array_folder};
+use toml::Value;
+
+use crate::config::{self, DataConfig};
+use crate::error::{LabError, Result};
+
+/// Rows of a table that are trained on, tested on and calibrated with, at least.
+const FEWEST_ROWS: usize = 30;
+/// Optimiser steps that a starter asks for, about.
+const STEPS: usize = 4000;
+
+/// A config and what was seen in the data.
+#[derive(Debug)]
+pub struct Starter {
+    /// The config's text, with comments.
+    pub text: String,
+    /// What it is for, in words.
+    pub said: String,
+}
+
+/// Looks at data and writes a config that trains on them as it stands.
+///
+/// # Errors
+/// When the data are of no known kind, broken, or too few.
+pub fn starter(path: &Path, target: Option<&str>) -> Result<Starter> {
+    let path = path.canonicalize().map_err(|error| LabError::file(path, &error))?;
+    let refused = |why: &str| Err(LabError::config(path.display().to_string(), why));
+    let extension = path.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let found = match extension.as_str() {
+        _ if path.is_dir() => {
+            if target.is_some() {
+                return Err(LabError::config("--target", "is for tables; the class of a picture is its folder"));
+            }
+            pictures(&path)?
+        }
+        "onnx" => {
+            return refused(
+                "is a network, not data: give the data, then set network = { kind = \"onnx\", path = \"…\" } in the config",
+            );
+        }
+        "csv" | "tsv" | "txt" | "npy" | "safetensors" => table(&path, target)?,
+        _ => {
+            return refused(
+                "is nothing a config can be written for: give a table (.csv, .tsv, .txt, .npy, .safetensors) or a folder of pictures",
+            );
+        }
+    };
+    config::parse(&found.text, &[])?;
+    Ok(found)
+}
+
+/// The name of a run after a file or folder.
+fn name(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name = name.trim_matches('-').to_owned();
+    if name.is_empty() { "mine".to_owned() } else { name }
+}
+
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// A column as a config names it.
+fn column(sheet: &Sheet, place: usize) -> String {
+    if sheet.is_headed() { quoted(&sheet.names()[place]) } else { place.to_string() }
+}
+
+fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
+    let sheet = Sheet::open(path)?;
+    let cells = sheet.cells(&(0..sheet.names().len()).collect::<Vec<_>>())?;
+    let goal = match target {
+        Some(name) => sheet.column(name)?,
+        None => sheet.names().len().saturating_sub(1),
+    };
+    sheet.names().iter().try_for_each(|name| sheet.column(name).map(drop))?; // no two of one name
+    if cells.rows() < FEWEST_ROWS {
+        let why = format!("has {} rows; training, testing and calibrating need at least {FEWEST_ROWS}", cells.rows());
+        return Err(LabError::config(path.display().to_string(), why));
+    }
+    let wanted = Survey::of(&cells, goal, 0..cells.rows());
+    let classes = match wanted.holds() {
+        Some(Holds::Texts | Holds::Booleans) => true,
+        Some(Holds::Numbers) => false,
+        Some(Holds::Dates) | None => {
+            let why = format!("`{}` holds no numbers and no classes; name the column to predict", wanted.name);
+            return Err(LabError::config("--target", why));
+        }
+    };
+    let (mut ignored, mut features) = (Vec::new(), String::new());
+    for place in (0..sheet.names().len()).filter(|&place| place != goal) {
+        let survey = Survey::of(&cells, place, 0..cells.rows());
+        let counts = || (1..cells.rows()).all(|row| steps_by_one(&cells, place, row));
+        let why = match (survey.usable(&cells), survey.holds()) {
+            (Err(error), Some(Holds::Numbers)) => return Err(error.into()), // a slip of the pen, most likely
+            (Err(_), None) => Some("no value in any row".to_owned()),
+            (Err(_), _) => Some(format!("{} different texts", survey.levels.len())),
+            (Ok(Holds::Numbers), _) if counts() => Some("numbers the rows".to_owned()),
+            (Ok(holds), _) => {
+                let gaps = if survey.missing > 0 { format!(", {} missing", survey.missing) } else { String::new() };
+                let what = match holds {
+                    Holds::Numbers => "numbers".to_owned(),
+                    Holds::Booleans => "yes or no".to_owned(),
+                    Holds::Dates => "dates".to_owned(),
+                    Holds::Texts => format!("{} texts", survey.levels.len()),
+                };
+                let _ = writeln!(features, "#   {}: {what}{gaps}", fidgp_files::shown(&survey.name));
+                None
+            }
+        };
+        ignored.extend(why.map(|why| (place, why)));
+    }
+    if features.is_empty() {
+        let why = "has no column that could be a feature beside the target";
+        return Err(LabError::config(path.display().to_string(), why));
+    }
+    let mut left_out = String::new();
+    for (place, why) in &ignored {
+        let _ = writeln!(left_out, "    {}, # {why}", column(&sheet, *place));
+    }
+    let left_out = if left_out.is_empty() { String::new() } else { format!("ignore = [\n{left_out}]\n") };
+    let rows = cells.rows();
+    let batch = if rows < 2000 { 32 } else { 128 };
+    let epochs = (STEPS * batch / rows).clamp(10, 200);
+    let name = name(path);
+    let likelihood = if classes {
+        "[likelihood]\nkind = \"categorical\"\n".to_owned()
+    } else {
+        "# For classes that are written as numbers: likelihood = { kind = \"categorical\" }\n\
+         [likelihood]\nkind = \"gaussian\"\n\
+         # one noise level for all rows; { kind = \"predicted\" } learns one for each, which needs more rows\n\
+         noise = { kind = \"learnt\", init_sd = 0.3 }\n"
+            .to_owned()
+    };
+    // numbers: the training finds the mode, the posterior around it is fitted afterwards
+    let posterior = if classes {
+        "init_lamda = 0.05\nmax_lamda = 0.1\ninit_sd_u = 0.005\nmax_sd_u = 0.1\n"
+    } else {
+        "init_lamda = 0.0005\nmax_lamda = 0.001\ninit_sd_u = 0.0005\nmax_sd_u = 0.001\n\n\
+         [posterior]\nkind = \"linearised\" # uncertainty that grows far from the data\n"
+    };
+    let text = format!(
+        "# {kind} from a table of {rows} rows. Written by `fidgp init`; every key: docs/guide.md.\n\
+         name = {name}\nmethod = \"fidgp\" # others: deterministic, ensemble, mc-dropout, mean-field, …\nseed = 1\n\n\
+         # Features:\n{features}[data]\nset = \"table\"\npath = {path}\ntarget = {target}\n{left_out}\
+         test_fraction = 0.1       # measured when the training is over\n\
+         validation_fraction = 0.2 # set aside for `fidgp calibrate`\n\n\
+         [network]\nkind = \"mlp\"\nhidden = [50]\nactivation = \"relu\"\nbatch_norm = false\n\n\
+         [inducing]\ninducing_rows = 50\ninducing_cols = 50\n\
+         posterior = {{ family = \"flow\", flow = {{ kind = \"diagonal\" }} }}\n{posterior}\n{likelihood}\n\
+         [train]\nepochs = {epochs}\nbatch_size = {batch}\noptimiser = {{ kind = \"adam\", learning_rate = 0.01 }}\n\
+         schedule = {{ kind = \"cosine\" }}\nkl = {{ ml_epochs = 0, annealing_epochs = {annealing} }}\n\
+         # small moves of Z, square here, turn all of W\n\
+         groups = [{{ parameters = [\"*.z_row\", \"*.z_col\"], rate = 0.1 }}]\n\n[predict]\ndraws = 32\n",
+        kind = if classes { "A class" } else { "A number" },
+        name = quoted(&name),
+        path = quoted(&path.display().to_string()),
+        target = column(&sheet, goal),
+        annealing = epochs / 4,
+    );
+    let of = if classes { format!("a class of {}", wanted.levels.len()) } else { "a number".to_owned() };
+    let said = format!(
+        "{rows} rows; predicts `{}`, {of}, from {} columns; {} left out",
+        fidgp_files::shown(&wanted.name),
+        features.lines().count(),
+        ignored.len()
+    );
+    let config = config::parse(&text, &[])?;
+    if let DataConfig::Table(table) = &config.data {
+        table.read(Path::new(""), config.target_kind(), None)?; // what a training would refuse
+    }
+    Ok(Starter { text, said })
+}
+
+/// Whether a number is one more than that of the row before.
+fn steps_by_one(cells: &fidgp_data::Cells, place: usize, row: usize) -> bool {
+    let step = cells.number(row, place).zip(cells.number(row - 1, place)).map(|(now, before)| now - before);
+    step.is_some_and(|step| (step - 1.0).abs() < f64::EPSILON)
+}
+
+fn pictures(path: &Path) -> Result<Starter> {
+    let refused = |why: &str| Err(LabError::config(path.display().to_string(), why));
+    let (data, count, classes, side) = if array_folder::is_there(path) {
+        let [train, test] = array_folder::both(path, 0)?;
+        let ([channels, height, width], classes) = (train.size(), train.class_names().len());
+        if height != width || !matches!(channels, 1 | 3) {
+            return refused("holds images that are not square with 1 or 3 channels");
+        }
+        let said = format!("{} training and {} test images of {height} pixels", train.rows(), test.rows());
+        (format!("set = \"arrays\"\npath = {}\n", place(path)), (train.rows(), said), classes, height)
+    } else {
+        let parts: [PathBuf; 2] = ["train", "val"].map(|part| path.join(part));
+        if !parts.iter().all(|part| part.is_dir()) {
+            return refused(
+                "has no train/ and val/ with a folder of pictures for each class inside: put about a tenth of each class's \
+                 pictures into val/, which is tested on",
+            );
+        }
+        let [train, test] = [ImageFolder::open(&parts[0])?, ImageFolder::open(&parts[1])?];
+        let [width, height] = train.decode(0)?.size();
+        let side = if width.min(height) <= 40 { 32 } else { 64 };
+        let data = format!(
+            "set = \"folder\"\npath = {}\nresize = {} # evaluation: the shorter side\ncrop = {side} # what the network sees\n",
+            place(path),
+            side + side / 8
+        );
+        let said = format!("{} training and {} test pictures", train.rows(), test.rows());
+        (data, (train.rows(), said), train.class_names().len(), side as usize)
+    };
+    let (rows, said) = count;
+    if classes < 2 || rows < FEWEST_ROWS {
+        let why = format!("has {rows} training pictures of {classes} classes; at least {FEWEST_ROWS} of 2 are needed");
+        return Err(LabError::config(path.display().to_string(), why));
+    }
+    let batch = (rows / 8).clamp(4, 64);
+    let epochs = (STEPS * batch / rows).clamp(10, 100);
+    let text = format!(
+        "# A class for pictures: {said}, {classes} classes. Written by `fidgp init`; every key: docs/guide.md.\n\
+         # `fidgp data check` decodes every picture and names the damaged ones.\n\
+         name = {name}\nmethod = \"fidgp\" # others: deterministic, ensemble, mc-dropout, sngp, …\nseed = 1\n\n\
+         [data]\n{data}validation_fraction = 0.2 # set aside for `fidgp calibrate`\n\n\
+         # A small network for pictures of {side} pixels, trained from a random start. With trained weights, such as\n\
+         # torchvision's: network = {{ kind = \"resnet\", depth = 18, stem = \"imagenet\" }}, start.weights, crop = 224.\n\
+         [network]\nkind = \"resnet-cifar\"\ndepth = 20\n\n\
+         [inducing]\ninducing_rows = 48\ninducing_cols = 48\n\
+         posterior = {{ family = \"flow\", flow = {{ kind = \"diagonal\" }} }}\ninit_lamda = 0.001\nmax_lamda = 0.03\n\
+         max_sd_u = 0.1\n\n[likelihood]\nkind = \"categorical\"\n\n\
+         [train]\nepochs = {epochs}\nbatch_size = {batch}\noptimiser = {{ kind = \"adam\", learning_rate = 0.001 }}\n\
+         schedule = {{ kind = \"cosine\" }}\nkl = {{ ml_epochs = 0.0, annealing_epochs = {annealing} }}\n\n\
+         [predict]\ndraws = 8\n",
+        name = quoted(&name(path)),
+        annealing = epochs / 4,
+    );
+    Ok(Starter { text, said: format!("{said}, {classes} classes") })
+}
+
+fn place(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}

@@ -1,0 +1,105 @@
+//! Class labels.
+
+use serde::{Deserialize, Serialize};
+use tch::nn::Path;
+use tch::{Kind, Reduction, Tensor};
+
+use super::likelihood::{Given, Likelihood, LikelihoodSettings, Reading, Targets};
+use crate::layer::Curvature;
+use crate::{Error, Result};
+
+/// Class probabilities.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CategoricalSettings {
+    /// Label smoothing in training.
+    #[serde(default)]
+    pub smoothing: f64,
+    /// How much an example of each class counts in training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_weights: Option<Vec<f64>>,
+}
+
+/// Weights of classes: one for each, as far as their number is known.
+pub(super) fn check_weights(weights: Option<&Vec<f64>>, classes: Option<usize>) -> Result<()> {
+    let Some(weights) = weights else { return Ok(()) };
+    let fits = classes.is_none_or(|classes| weights.len() == classes);
+    let sound = weights.iter().all(|w| *w >= 0.0 && w.is_finite()) && weights.iter().any(|w| *w > 0.0);
+    if fits && sound {
+        return Ok(());
+    }
+    let needed = classes.map_or_else(|| "numbers of 0 or more".to_owned(), |classes| format!("{classes} numbers"));
+    let why = format!("must be {needed}, one for each class, none negative, not all 0");
+    Err(Error::setting("likelihood.class_weights", format!("{weights:?}"), why))
+}
+
+impl LikelihoodSettings for CategoricalSettings {
+    fn targets(&self) -> Targets {
+        Targets::Classes
+    }
+
+    /// Label smoothing that leaves something of the label.
+    fn check(&self, classes: Option<usize>) -> Result<()> {
+        if !(0.0..1.0).contains(&self.smoothing) {
+            let why = "must lie in [0, 1); 0.1 is usual, 0 is none";
+            return Err(Error::setting("likelihood.smoothing", self.smoothing, why));
+        }
+        check_weights(self.class_weights.as_ref(), classes)
+    }
+
+    fn outputs(&self, classes: i64) -> i64 {
+        classes
+    }
+
+    fn init(&self, path: &Path, given: &Given) -> Result<Box<dyn Likelihood>> {
+        self.check(Some(given.classes as usize))?;
+        let to = |weights: &Vec<f64>| Tensor::from_slice(weights).to_kind(Kind::Float).to_device(path.device());
+        let weights = self.class_weights.as_ref().map(to);
+        Ok(Box::new(Categorical { smoothing: self.smoothing, weights }))
+    }
+}
+
+/// Logits of classes.
+#[derive(Debug)]
+struct Categorical {
+    smoothing: f64,
+    /// `[classes]`
+    weights: Option<Tensor>,
+}
+
+impl Likelihood for Categorical {
+    fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
+        if self.weights.is_none() {
+            return categorical_nll(outputs, targets, self.smoothing);
+        }
+        let logits = outputs.to_kind(Kind::Float);
+        logits.cross_entropy_loss(targets, self.weights.as_ref(), Reduction::Mean, -100, self.smoothing)
+    }
+
+    /// Examples, by the weight of their class.
+    fn mass(&self, targets: &Tensor) -> f64 {
+        match &self.weights {
+            Some(weights) => weights.index_select(0, targets).sum(Kind::Double).double_value(&[]),
+            None => targets.size().first().copied().unwrap_or(0) as f64,
+        }
+    }
+
+    fn curvature(&self, outputs: &Tensor) -> Curvature {
+        categorical_curvature(outputs)
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading::Classes
+    }
+}
+
+/// Mean cross-entropy of a batch with label smoothing. `[N, classes]`, `[N]` → scalar
+pub fn categorical_nll(logits: &Tensor, labels: &Tensor, smoothing: f64) -> Tensor {
+    logits.to_kind(Kind::Float).cross_entropy_loss(labels, None::<&Tensor>, Reduction::Mean, -100, smoothing)
+}
+
+/// Second derivatives of the cross-entropy by the logits: `diag(p) − ppᵀ`. `[N, C]`
+pub fn categorical_curvature(logits: &Tensor) -> Curvature {
+    let p = logits.softmax(-1, logits.kind());
+    Curvature { diagonal: p.shallow_clone(), outer: Some(p) }
+}

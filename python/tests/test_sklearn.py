@@ -1,0 +1,64 @@
+import pickle
+
+import fidgp
+import numpy as np
+import pandas
+import pytest
+from conftest import rows
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+
+@parametrize_with_checks([fidgp.FidgpRegressor(hidden=(20,), inducing=10, epochs=100, draws=4)])
+def test_what_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_learns_and_knows_where_it_does_not_know():
+    x, y = rows(300)
+    regressor = fidgp.FidgpRegressor(epochs=100, random_state=0).fit(x, y)
+    mean, sd = regressor.predict(x, return_std=True)
+    assert regressor.score(x, y) > 0.95
+    assert 0.8 < fidgp.metrics.coverage(mean, sd, y, 0.9) < 1.0
+    assert regressor.predict([[50.0, 50.0]], return_std=True)[1][0] > 3 * sd.max()
+    assert regressor.model_.predict(x[:2]).epistemic.shape == (2,)
+
+
+def test_seeds_copies_and_pickles_predict_the_same():
+    x, y = rows(60)
+    regressor = fidgp.FidgpRegressor(epochs=5, random_state=3).fit(x, y)
+    again = clone(regressor).fit(x, y)
+    other = clone(regressor).set_params(random_state=4).fit(x, y)
+    copy = pickle.loads(pickle.dumps(regressor))
+    mean, sd = regressor.predict(x, return_std=True)
+    for same in (again, copy):
+        found = same.predict(x, return_std=True)
+        assert np.array_equal(found[0], mean) and np.array_equal(found[1], sd)
+    assert not np.array_equal(other.predict(x), mean)
+
+
+def test_it_is_part_of_scikit_learn():
+    x, y = rows(90)
+    frame = pandas.DataFrame(x, columns=["size", "age"])
+    pipeline = make_pipeline(StandardScaler(), fidgp.FidgpRegressor(epochs=60, random_state=0))
+    assert cross_val_score(pipeline, frame, y, cv=2).mean() > 0.8
+
+
+@pytest.mark.parametrize("method", ["ffgu", "ensemble", "mc-dropout", "mean-field", "laplace", "deterministic"])
+def test_other_methods(method):
+    x, y = rows(60)
+    settings = {"baseline.members": 2} if method == "ensemble" else None
+    regressor = fidgp.FidgpRegressor(method, epochs=2, draws=4, settings=settings, random_state=0).fit(x, y)
+    mean, sd = regressor.predict(x, return_std=True)
+    assert np.isfinite(mean).all() and (sd > 0).all()
+
+
+def test_what_cannot_be_is_refused():
+    x, y = rows(20)
+    with pytest.raises(ValueError, match="epocs"):
+        fidgp.FidgpRegressor(settings={"train.epocs": 1}).fit(x, y)
+    with pytest.raises(ValueError, match="no-such-method"):
+        fidgp.FidgpRegressor("no-such-method").fit(x, y)

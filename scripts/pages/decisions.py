@@ -1,0 +1,105 @@
+"""What `fidgp calibrate` and `fidgp monitor` promise, over many divisions of real predictions; scripts/readme prints it."""
+import json
+
+from pages.records import ROOT
+
+NAMES = {"lac": "LAC", "aps": "APS", "raps": "RAPS"}
+FOREIGN = {"cifar10": "CIFAR-10", "svhn": "SVHN", "noise": "CIFAR-100 with noise"}
+SCORES = ["confidence", "total", "epistemic"]
+
+
+def record(name="splits"):
+    return json.loads((ROOT / f"results/decision/{name}.json").read_text())
+
+
+def percent(share, digits=2):
+    return f"{100 * share:.{digits}f}"
+
+
+def p_value(p):
+    return f"{p:.2f}" if p >= 0.01 else f"{p:.1e}"
+
+
+def sets():
+    found = record()
+    rows = ["| sets | level % | mean coverage % | theory % | ± over divisions | ± by theory | KS p | mean size |", "|---" * 8 + "|"]
+    for score, levels in found["sets"].items():
+        for one in levels:
+            cells = [NAMES[score], percent(one["level"], 0), *(percent(one[key]) for key in ("mean", "expected", "sd", "expected_sd")), p_value(one["p"]), f"{one['mean_size']:.2f}"]
+            rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def by_class():
+    one = record()["by_class"]
+    plain, own = one["coverage_of_plain_sets"], one["coverage"]
+    return (f"Class by class, at level {percent(one['level'], 0)} % and with at least {one['fewest']} examples of each class: sets for all classes together cover single classes with "
+            f"{percent(plain['lowest'], 1)} … {percent(plain['highest'], 1)} % over all divisions; with `--by-class` it is {percent(own['lowest'], 1)} … {percent(own['highest'], 1)} %, with {one['mean_size']:.1f} classes in a set.")
+
+
+def checked(what, rules):
+    """Rows of a table of promises."""
+    rows = []
+    for one in rules["rows"]:
+        if one["splits"] == 0:
+            rows.append(f"| {what} | {one['what']} | – | – | – | – | – | 0 |")
+            continue
+        cells = [what, one["what"], percent(one["promised"], 0), percent(one["mean"]), percent(one["sd"]), percent(one["on_the_good_side"], 1), percent(one["kept"], 1), str(one["splits"])]
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def promises():
+    found = record()
+    rows = ["| predictions | promise | promised % | seen % | ± over divisions | on the good side, % of divisions | not refuted, % | divisions |", "|---" * 8 + "|"]
+    rows += checked("CIFAR-100", found["rules"])
+    for name, table in found["tables"].items():
+        rows += checked(name, table["rules"])
+    return rows
+
+
+def answered():
+    found = record()
+    tables = [(name, table["rules"]) for name, table in found["tables"].items()]
+    said = [f"{name}: {percent(rules['answered'], 1)} % answered, {rules['silent']} of {found['splits']} divisions without a threshold" for name, rules in [("CIFAR-100", found["rules"]), *tables]]
+    return "Share answered in the mean. " + "; ".join(said) + ". For the tables an answer is wrong when it is off by more than four fifths of all predictions are."
+
+
+def p_values():
+    said = [f"{score} p = {p_value(one['p'])} ({percent(one['at_most_0.05'])} % at most 0.05)" for score, one in record()["p_values"].items()]
+    return f"**p-values** of in-distribution examples, one from each of {next(iter(record()['p_values'].values()))['values']} divisions, against uniform (Kolmogorov–Smirnov): " + "; ".join(said) + "."
+
+
+def power():
+    rows = ["| foreign pictures | p ≤ 5 % by 1 − confidence, % | by total | by epistemic | accepted % | abstained from % | called out-of-distribution % |", "|---" * 7 + "|"]
+    for name, label in FOREIGN.items():
+        one = record()["foreign"][name]
+        verdicts = [percent(share, 1) for share in one["accept, abstain, out-of-distribution"]]
+        rows.append(f"| {label} ({one['inputs']}) | " + " | ".join([*(percent(one[score], 1) for score in SCORES), *verdicts]) + " |")
+    return rows
+
+
+def monitored():
+    one = record()["monitor"]
+    rows = ["| from the 16th day on | share of lines | months | change seen | median delay, lines | false alarms before |", "|---" * 6 + "|"]
+    for name, change in one["changes"].items():
+        which, share = name.split()
+        delay = "–" if change["median_lines"] is None else f"{change['median_lines']:.0f}"
+        rows.append(f"| {FOREIGN[which]} | {percent(float(share), 0)} % | {change['months']} | {change['seen']} | {delay} | {change['false_alarms_before']} |")
+    said = f"**Monitor**: false alarms in {one['false_alarms']} of {one['months']} quiet months of {one['lines']} labelled lines (at most 5 % are promised)."
+    return [said, "", *rows]
+
+
+def mapie():
+    found = record("mapie-digits")
+    cases, different = len(found["rows"]), sum(row["different"] for row in found["rows"])
+    return f"**MAPIE {found['mapie']}** on the same scores (digits; LAC, APS, RAPS with both tie rules at three levels): {different} of {cases * found['rows'][0]['sets']} sets differ (`scripts/peers-conformal/run`)."
+
+
+def decisions():
+    found = record()
+    lac = found["sets"]["lac"][0]
+    lead = (f"`scripts/decisions/run` divides predictions at random {found['splits']} times, fits the rules of `fidgp calibrate` to one part and counts on the other. CIFAR-100: the shipped model on its "
+            f"{found['examples']} test pictures, {lac['fitted']} for the rules and {lac['held_back']} (sets) or {found['examples'] - lac['fitted']} (rules) to count. Tables: one half of the rows trained the network, the other half is divided in two. "
+            "In theory coverage follows a Beta-binomial law; KS compares the divisions with it.")
+    return [lead, "", *sets(), "", by_class(), "", *promises(), "", answered(), "", p_values(), "", *power(), "", *monitored(), "", mapie()]
