@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use fidgp_data::{Holds, ImageFolder, Sheet, Survey, array_folder};
+use fidgp_data::{Cells, Holds, ImageFolder, Sheet, Survey, array_folder};
 use toml::Value;
 
 use crate::config::{self, DataConfig};
@@ -92,29 +92,7 @@ fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
             return Err(LabError::config("--target", why));
         }
     };
-    let (mut ignored, mut features) = (Vec::new(), String::new());
-    for place in (0..sheet.names().len()).filter(|&place| place != goal) {
-        let survey = Survey::of(&cells, place, 0..cells.rows());
-        let counts = || (1..cells.rows()).all(|row| steps_by_one(&cells, place, row));
-        let why = match (survey.usable(&cells), survey.holds()) {
-            (Err(error), Some(Holds::Numbers)) => return Err(error.into()), // a slip of the pen, most likely
-            (Err(_), None) => Some("no value in any row".to_owned()),
-            (Err(_), _) => Some(format!("{} different texts", survey.levels.len())),
-            (Ok(Holds::Numbers), _) if counts() => Some("numbers the rows".to_owned()),
-            (Ok(holds), _) => {
-                let gaps = if survey.missing > 0 { format!(", {} missing", survey.missing) } else { String::new() };
-                let what = match holds {
-                    Holds::Numbers => "numbers".to_owned(),
-                    Holds::Booleans => "yes or no".to_owned(),
-                    Holds::Dates => "dates".to_owned(),
-                    Holds::Texts => format!("{} texts", survey.levels.len()),
-                };
-                let _ = writeln!(features, "#   {}: {what}{gaps}", fidgp_files::shown(&survey.name));
-                None
-            }
-        };
-        ignored.extend(why.map(|why| (place, why)));
-    }
+    let (features, ignored) = columns(&cells, goal)?;
     if features.is_empty() {
         let why = "has no column that could be a feature beside the target";
         return Err(LabError::config(path.display().to_string(), why));
@@ -177,8 +155,36 @@ fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
     Ok(Starter { text, said })
 }
 
+/// A comment for every feature, and the columns that are left out with the reason.
+fn columns(cells: &Cells, goal: usize) -> Result<(String, Vec<(usize, String)>)> {
+    let (mut ignored, mut features) = (Vec::new(), String::new());
+    for place in (0..cells.names().len()).filter(|&place| place != goal) {
+        let survey = Survey::of(cells, place, 0..cells.rows());
+        let counts = || (1..cells.rows()).all(|row| steps_by_one(cells, place, row));
+        let why = match (survey.usable(cells), survey.holds()) {
+            (Err(error), Some(Holds::Numbers)) => return Err(error.into()), // a slip of the pen, most likely
+            (Err(_), None) => Some("no value in any row".to_owned()),
+            (Err(_), _) => Some(format!("{} different texts", survey.levels.len())),
+            (Ok(Holds::Numbers), _) if counts() => Some("numbers the rows".to_owned()),
+            (Ok(holds), _) => {
+                let gaps = if survey.missing > 0 { format!(", {} missing", survey.missing) } else { String::new() };
+                let what = match holds {
+                    Holds::Numbers => "numbers".to_owned(),
+                    Holds::Booleans => "yes or no".to_owned(),
+                    Holds::Dates => "dates".to_owned(),
+                    Holds::Texts => format!("{} texts", survey.levels.len()),
+                };
+                let _ = writeln!(features, "#   {}: {what}{gaps}", fidgp_files::shown(&survey.name));
+                None
+            }
+        };
+        ignored.extend(why.map(|why| (place, why)));
+    }
+    Ok((features, ignored))
+}
+
 /// Whether a number is one more than that of the row before.
-fn steps_by_one(cells: &fidgp_data::Cells, place: usize, row: usize) -> bool {
+fn steps_by_one(cells: &Cells, place: usize, row: usize) -> bool {
     let step = cells.number(row, place).zip(cells.number(row - 1, place)).map(|(now, before)| now - before);
     step.is_some_and(|step| (step - 1.0).abs() < f64::EPSILON)
 }
