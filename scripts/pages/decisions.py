@@ -51,7 +51,7 @@ def checked(what, rules):
 
 def promises():
     found = record()
-    rows = ["| predictions | promise | promised % | seen % | ± over divisions | on the good side, % of divisions | not refuted, % | divisions |", "|---" * 8 + "|"]
+    rows = ["| predictions | guarantee | guaranteed % | observed % | ± over splits | better than guaranteed, % of splits | not rejected, % of splits | splits |", "|---" * 8 + "|"]
     rows += checked("CIFAR-100", found["rules"])
     for name, table in found["tables"].items():
         rows += checked(name, table["rules"])
@@ -62,7 +62,7 @@ def answered():
     found = record()
     tables = [(name, table["rules"]) for name, table in found["tables"].items()]
     said = [f"{name}: {percent(rules['answered'], 1)} % answered, {rules['silent']} of {found['splits']} divisions without a threshold" for name, rules in [("CIFAR-100", found["rules"]), *tables]]
-    return "Share answered in the mean. " + "; ".join(said) + ". For the tables an answer is wrong when it is off by more than four fifths of all predictions are."
+    return "Mean share of inputs that were answered. " + "; ".join(said) + ". For tables an answer counts as wrong if its error is among the largest fifth."
 
 
 def p_values():
@@ -99,7 +99,7 @@ def mapie():
 def decisions():
     found = record()
     lac = found["sets"]["lac"][0]
-    lead = (f"`scripts/decisions/run` divides predictions at random {found['splits']} times, fits the rules of `fidgp calibrate` to one part and counts on the other. CIFAR-100: the shipped model on its "
-            f"{found['examples']} test pictures, {lac['fitted']} for the rules and {lac['held_back']} (sets) or {found['examples'] - lac['fitted']} (rules) to count. Tables: one half of the rows trained the network, the other half is divided in two. "
-            "In theory coverage follows a Beta-binomial law; KS compares the divisions with it.")
+    lead = (f"`scripts/decisions/run` splits predictions at random {found['splits']} times, fits the rules of `fidgp calibrate` to one part and checks them on the other. CIFAR-100: the included model on its "
+            f"{found['examples']} test pictures, {lac['fitted']} for the rules and {lac['held_back']} (sets) or {found['examples'] - lac['fitted']} (rules) to count. Tables: the network was trained on one half of the rows; the other half is split in two. "
+            "In theory coverage follows a beta-binomial distribution; KS p is the Kolmogorov–Smirnov test against it.")
     return [lead, "", *sets(), "", by_class(), "", *promises(), "", answered(), "", p_values(), "", *power(), "", *monitored(), "", mapie()]

@@ -47,7 +47,7 @@ def speed():
 
 
 def speed_said():
-    return "Lower is better. fidgp replays CUDA graphs; PyTorch launches kernel by kernel. Records: [`results/bench`](results/bench). [All timings](docs/speed.md): CPU, segmentation, missed goals."
+    return "Ratios; lower is better. fidgp replays CUDA graphs. PyTorch runs in eager mode, without `torch.compile`. Records: [`results/bench`](results/bench). [All timings](docs/speed.md): CPU, segmentation, goals that were missed."
 
 
 def limits():
@@ -62,8 +62,8 @@ def limits():
     kept, new = (timed("cuda-batch128", ALL, what)[0] / timed("cuda-batch128", "fidgp, deterministic", what)[0] for what in ("kept", "predict"))
     return [
         f"- **Accuracy matters most.** With 30 more epochs the plain network is more accurate ({cell(LONGER, 'cls/Acc', 100, 2)} against {cell(OURS, 'cls/Acc', 100, 2)} %). It also ranks its errors better (AURC {cell(LONGER, 'sc/AURC', 1, 4)} against {cell(OURS, 'sc/AURC', 1, 4)}).",
-        f"- **Epistemic uncertainty must rise far from the data.** On [the 1-D curve](docs/results.md#regression-with-a-gap) the paper's tanh networks, with the posterior they were trained with, let it fall to {100 * min(outside):.0f} to {100 * max(outside):.0f} % of its value among the points. For images, use the scores of `fidgp ood` instead; for tables and curves, `fidgp fit-posterior`, as the demo does.",
+        f"- **Epistemic uncertainty must rise far from the data.** On [the 1-D curve](docs/results.md#regression-with-a-gap) the paper's tanh networks do the opposite: outside the data it falls to {100 * min(outside):.0f} to {100 * max(outside):.0f} % of its value at the training points. Use `fidgp fit-posterior` for tables and curves, as the demo does, and the scores of `fidgp ood` for images.",
         f"- **You must detect inputs close to the training data.** CIFAR-100 against CIFAR-10: AUROC {near('fidgp-all-own-s*', 'chosen'):.1f} % with our score, {near('deterministic-s*', 'energy'):.1f} % with energy on a plain network. Averaged with SVHN: {chosen:.1f} % with ours, {best('deterministic-s*'):.1f} % with {', '.join(sorted({f'`{best_other(run)}`' for run in ood('deterministic-s*')}))} on the plain network.",
-        f"- **Your data are a small table.** FiD-GP has the lowest NLL on {first} of {of} UCI tables.",
-        f"- **Prediction must be as fast as one pass.** On that GPU eight new draws take {new:.0f} times as long as our deterministic prediction, eight stored ones {kept:.0f} times.",
+        f"- **Your data are a small table.** Among the methods here FiD-GP has the lowest NLL on {first} of {of} [UCI tables](docs/results.md#uci).",
+        f"- **Prediction must be as fast as one pass.** On the H200 eight new weight draws take {new:.0f} times as long as our deterministic prediction. Eight stored draws take {kept:.0f} times as long.",
     ]

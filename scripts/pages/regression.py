@@ -56,9 +56,9 @@ def judged(config="demo"):
         cells = [number(None if without else mean_of(own, f"EpistemicSD_{region}_ratio"), 1) for region in ("gap", "outside")]
         cells += [number(None if without else mean_of(own, share), 2) for share in SHARES]
         rows.append(f"| {label} | {seeds_of(own)} | " + " | ".join([*cells, number(error, 4), number(ratio, 2)]) + " |")
-    said = f"Made by `scripts/judge`; what is in range, gap and outside is said in [the schema](results-schema.md). Network, frequency and posterior of the demo were chosen on seeds 1 to 3. All methods have the demo's network, schedule and noise, and their own defaults; they were not tuned for it. The demo keeps q narrow, so that the training finds the mode: weights drawn from that q as trained know next to nothing."
+    said = f"Made by `scripts/judge`; [the schema](results-schema.md#metrics) defines the columns. Network, frequency and posterior of the demo were chosen on seeds 1 to 3. All methods have the demo's network, schedule and noise and otherwise their defaults; they were not tuned for this curve. FFG-U has the linearised posterior too, as the config says. The demo keeps q narrow, so that training finds the mode. Weights drawn from this narrow q carry almost no uncertainty."
     if missing:
-        said += f" Not run, for want of time: {', '.join(missing)}."
+        said += f" Not run: {', '.join(missing)}."
     return [*rows, "", said]
 
 
@@ -66,7 +66,7 @@ def referenced():
     """A small network beside HMC and the exact Gaussian processes."""
     records = read("judge/reference.json")
     if not records:
-        return ["`scripts/judge --reference` compares the posterior of a small network with Hamiltonian Monte Carlo and with exact Gaussian processes. Not run for these records, for want of time."]
+        return ["`scripts/judge --reference` compares the posterior of a small network with Hamiltonian Monte Carlo and with exact Gaussian processes. Not run yet."]
     runs = records[0]["runs"]
     rows = ["| 61 weights (tanh), means over seeds | epistemic σ among the points | gap / points | outside / points | truth inside ±2 epistemic σ: points | gap | outside |", "|---|---|---|---|---|---|---|"]
     for place, posterior in enumerate(runs[0]["posteriors"]):
@@ -114,5 +114,5 @@ def ratios(panel):
 def regression_said():
     """The price of the draws, and why tanh is sure far away."""
     bias = f"FiD-GP's RMSE to the true curve, divided by that of the deterministic network, is {ratios('left')} for 64×64 and {ratios('right')} for 32×32: the mean over the seeds, then each seed. Settings were chosen on other seeds."
-    outside = "**Negative result.** With the posterior they were trained with, the tanh networks of the paper's panels are narrow and wrong outside the points (x < 0.3, x > 1.9): the epistemic uncertainty is smaller there than among the points. tanh saturates: its features stop changing, and the spread of the weights has no effect there. ReLU features keep growing, and the uncertainty grows with them."
+    outside = "**Negative result.** The tanh networks of the paper's figures are narrow and wrong outside the points (x < 0.3, x > 1.9) if weights are drawn from the trained posterior: the epistemic uncertainty is smaller there than at the points. tanh saturates: its features stop changing, and the spread of the weights has no effect. ReLU features keep growing, and the uncertainty grows with them."
     return [bias, "", outside]

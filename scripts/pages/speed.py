@@ -88,7 +88,7 @@ def growth_on_gpu():
         points = axes[axis]
         column = lambda of: " / ".join(of(point) for point in points)
         rows.append(f"| {label} | {column(lambda point: str(point['value']))} | {column(lambda point: least(point['train']))} | {column(lambda point: least(point['predict']))} |")
-    return ["On the GPU time hardly grows before the network fills the device, because launches dominate. The rows of inducing sizes and layers are what the command printed; its files were lost.", "", *rows]
+    return ["On the GPU time hardly grows before the network fills the device, because launches dominate. The rows for inducing sizes and layers are copied from the terminal; their files were lost.", "", *rows]
 
 
 def large_batch():

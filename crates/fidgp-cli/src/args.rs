@@ -28,10 +28,10 @@ pub use ood::Ood;
 pub use serve::Serve;
 pub use wrap::Wrap;
 
-/// Neural networks that know what they do not know.
+/// Neural networks that report their uncertainty.
 ///
-/// Bayesian layers whose weights follow from a small inducing matrix with a normalising-flow posterior (FiD-GP).
-/// Start with `fidgp demo`; then copy a file from configs/ and run `fidgp train`.
+/// Try `fidgp demo`. For your own data: fidgp init DATA, fidgp train config.toml, fidgp calibrate RUN, fidgp predict RUN INPUT,
+/// fidgp report RUN, fidgp serve RUN. Each command has --help with examples.
 #[derive(Debug, Parser)]
 #[command(name = "fidgp", version, propagate_version = true)]
 pub struct Arguments {
@@ -41,58 +41,40 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train on a curve with a gap and draw where the network is sure and where it is not (under a minute)
+    // A doc comment here would replace the long help of the command's own struct: only structs without one have it here.
+    /// Train a small network and plot its uncertainty (under a minute)
     Demo(Demo),
-    /// Write a config for your own table or pictures
     Init(Init),
-    /// Train, evaluate and record a run
     Train(Train),
-    /// Train by several processes on this machine
     Launch(Launch),
-    /// Measure the trained network of a run again, with other draws or on another device
     Eval(Eval),
-    /// Fit rules for decisions to examples that were not trained on: sets, intervals, when to abstain, what is foreign
     Calibrate(Calibrate),
-    /// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data
     FitPosterior(FitPosterior),
-    /// Compare a run on the curve with reference posteriors: HMC and exact Gaussian processes
     Reference(Reference),
-    /// Say what pictures show, or what a table's rows give, and how sure the model is
     Predict(Predict),
-    /// Serve models over HTTP, with their uncertainty
     Serve(Serve),
-    /// Say from logs of predictions whether a model is still used on what it was calibrated for
     Monitor(Monitor),
-    /// Compare out-of-distribution scores of a model, controls first
     Ood(Ood),
-    /// Wrap a trained network: how much of it the Bayesian one keeps, before any training
     Wrap(Wrap),
-    /// Make a trained network smaller: an inducing size for each layer, within a budget
     Compress(Box<Compress>),
-    /// Turn the trained network of a run into a folder that can be passed on
     Export(Export),
-    /// Look at ONNX files, and run them as they are
+    /// Inspect ONNX files and run them
     #[command(subcommand)]
     Onnx(Onnx),
-    /// Run several configs or methods under the same seeds and set them side by side
     Compare(Compare),
-    /// Turn one or several runs, or a calibrated model, into one HTML page with figures
+    /// Write one HTML page with figures, of runs or of a calibrated model
     Report(Report),
-    /// Count parameters, operations and bytes of a config, layer by layer
     Cost(Cost),
-    /// The complexity of a layer of each method: formulas beside what is counted and measured (about a minute)
     Complexity(Complexity),
-    /// Time training steps, predictions and their parts
     Bench(Bench),
-    /// Check the mathematics against reference numbers
     Verify(Verify),
-    /// List the known data sets, or look at one on disk
+    /// List the known data sets, or check one on disk
     Data(Data),
-    /// Show versions, devices and folders, run a self-check and say what is wrong
+    /// Show versions, devices and folders, and check the installation
     Doctor,
 }
 
-/// A count that may not be 0, told in words.
+/// A count of at least 1.
 fn at_least_1<N: std::str::FromStr>(text: &str) -> Result<N, &'static str> {
     text.parse().map_err(|_| "must be a whole number, 1 or more, and no larger than makes sense")
 }
@@ -124,10 +106,10 @@ pub struct Demo {
     pub device: String,
 }
 
-/// Train, evaluate and record a run.
+/// Train a network from a config, evaluate it and save the run.
 ///
-/// A run is one TOML file; every value can be changed with --set. The folder holds the resolved config (run.toml),
-/// checkpoint/, metrics.jsonl (a line per epoch) and results.json. Ctrl-C finishes the step and saves; --resume goes on.
+/// One TOML file describes a run; --set changes any value. The run folder holds the full config (run.toml), checkpoint/,
+/// metrics.jsonl (one line per epoch) and results.json. Ctrl-C finishes the step and saves; --resume continues.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp train configs/regression-left.toml\n  fidgp train configs/uci-boston.toml --splits all --data ~/data\n  \
@@ -143,22 +125,22 @@ pub struct Train {
     /// The run folder [default: runs/<name>]
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Go on with the run in this folder, from its last checkpoint
+    /// Resume the run in this folder from its last checkpoint
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "overrides", "out", "force"])]
     pub resume: Option<PathBuf>,
-    /// Start again even if the folder holds a run
+    /// Start again and replace the run in the folder
     #[arg(long)]
     pub force: bool,
-    /// Read the data, build the network, say what would be trained and stop; nothing is written
+    /// Read the data, build the network and print what would be trained; write nothing
     #[arg(long, conflicts_with_all = ["resume", "member"])]
     pub dry_run: bool,
-    /// Only this member of a deep ensemble, counted from 0: run one for each device, then --resume the whole
+    /// Train only this member of a deep ensemble, counted from 0. Run one process per device, then --resume the run
     #[arg(long, value_name = "K", conflicts_with = "force")]
     pub member: Option<i64>,
     #[command(flatten)]
     pub place: Place,
-    /// Which standard splits of a UCI set: all, or numbers such as 0,1,2 [default: all; with --resume those of the run, to which
-    /// others are added]
+    /// Splits of a UCI set to train: all, or numbers such as 0,1,2 [default: all; with --resume the splits of the run; others are
+    /// added]
     #[arg(long)]
     pub splits: Option<String>,
     /// Splits trained at the same time [default: one per core]
@@ -166,10 +148,10 @@ pub struct Train {
     pub parallel: Option<NonZero<usize>>,
 }
 
-/// Measure the trained network of a run again.
+/// Evaluate a trained network again, with other draws or on another device.
 ///
-/// Reads the run's config and its best (or last) checkpoint, or a model folder made by `fidgp export`; writes nothing. The
-/// same number of draws gives the numbers of results.json, up to rounding.
+/// Reads a run folder (config and best or last checkpoint) or a model folder made by `fidgp export`. Writes nothing. With the
+/// same number of draws it gives the numbers of results.json, up to rounding.
 #[derive(Debug, Args)]
 pub struct Eval {
     /// A run folder, or a model folder
@@ -184,10 +166,10 @@ pub struct Eval {
     pub json: bool,
 }
 
-/// Fit the linearised posterior to a trained network: uncertainty that grows where there are no data.
+/// Fit the linearised posterior to a trained network: uncertainty that grows away from the data.
 ///
-/// One pass over the training data; nothing is trained. The posterior is kept in the folder and predicts from then on: eval,
-/// predict, export. --set posterior.kind=flow removes it. For tables; see [posterior] in docs/guide.md.
+/// Takes one pass over the training data and trains nothing. The posterior is stored in the folder; eval, predict and export
+/// then use it. --set posterior.kind=flow removes it. Not for segmentation. See [posterior] in docs/guide.md.
 #[derive(Debug, Args)]
 pub struct FitPosterior {
     /// A run folder, or a model folder
@@ -202,11 +184,12 @@ pub struct FitPosterior {
     pub json: bool,
 }
 
-/// Compare a run on the curve with reference posteriors of its network: Hamiltonian Monte Carlo over all weights, and the exact
-/// Gaussian process of the linearised network.
+/// Compare a run on the 1-D curve with HMC and with an exact Gaussian process.
+///
+/// Hamiltonian Monte Carlo samples all weights of the run's network; the Gaussian process is that of the linearised network.
 ///
 /// For small networks without BatchNorm and with a fixed noise, such as configs/regression-small.toml; computed in f64 on
-/// the CPU. Look at R-hat first: chains above 1.05 have not met.
+/// the CPU. Look at R-hat first: above 1.05 the chains have not converged.
 #[derive(Debug, Args)]
 pub struct Reference {
     /// A run folder
@@ -214,10 +197,10 @@ pub struct Reference {
     /// Chains of Hamiltonian Monte Carlo
     #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "4")]
     pub chains: NonZero<u32>,
-    /// Draws of each chain that are kept
+    /// Draws to keep from each chain
     #[arg(long, default_value_t = 1000)]
     pub draws: u32,
-    /// Draws of each chain in which its steps are found
+    /// Warm-up draws of each chain
     #[arg(long, default_value_t = 1000)]
     pub warmup: u32,
     /// As JSON
@@ -225,9 +208,9 @@ pub struct Reference {
     pub json: bool,
 }
 
-/// Time training steps, predictions and their parts, on random images of a config's size.
+/// Time training steps and predictions on random images.
 ///
-/// Several configs are measured one after the other in one process: compare them as ratios, machines are noisy.
+/// Several configs are measured in turn in one process. Compare ratios within one call; machines are noisy.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp bench configs/cifar100-deterministic.toml configs/cifar100-fidgp-all.toml\n  \
@@ -247,10 +230,10 @@ pub struct Bench {
     /// Weight draws K of a prediction
     #[arg(long, value_parser = at_least_1::<NonZero<u64>>, default_value = "8")]
     pub draws: NonZero<u64>,
-    /// The parts of a step of a Bayesian network as well: factors, draw, gradient, network, and one layer by both orders
+    /// Also time the parts of a Bayesian step: factors, draw, gradient, network, and one layer in both evaluation orders
     #[arg(long)]
     pub parts: bool,
-    /// How time grows along an axis while the rest stays: m, k, batch or layers, with values if not the usual ones (repeatable)
+    /// Measure how time grows along an axis: m, k, batch or layers; give values to replace the defaults (repeatable)
     ///
     /// m: inducing size R = C (32,64,128,256; [[inducing.rules]] keep theirs). k: weight draws (1,2,4,8,16,32; prediction only).
     /// batch: images (1,8,32,128,512). layers, of a ResNet: 0 (plain weights), 1 to 4 (the last so many of the paper's four:
@@ -272,12 +255,12 @@ pub struct Bench {
     pub json: bool,
 }
 
-/// Say what pictures show, or what a table's rows give, and how sure the model is.
+/// Predict pictures or table rows, with uncertainty.
 ///
-/// Probabilities are means over weight draws. Uncertainty is in nats: total (entropy of the mean), aleatoric (what the data
-/// leaves open) and epistemic (what the weights leave open). A model with rules (`fidgp calibrate`) also says what to do:
-/// accept, abstain or out-of-distribution, why, and which classes or numbers cannot be ruled out. Features outside the
-/// training data are named. Bad files are named, the rest is still predicted.
+/// Probabilities are means over weight draws. Uncertainty of classes is in nats: total (entropy of the mean), aleatoric (from
+/// the data) and epistemic (from the weights). A calibrated model (`fidgp calibrate`) adds a decision (accept, abstain or
+/// out-of-distribution) with its reason, and prediction sets or intervals. Features outside the training data are named. A
+/// file that cannot be read is named, and the others are still predicted.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp predict runs/cifar100-fidgp-all picture.png\n  fidgp predict MODEL photos/ --top 5 --draws 4\n  \
@@ -287,13 +270,13 @@ pub struct Predict {
     /// A run folder, or a model folder made by `fidgp export`
     pub model: PathBuf,
     /// Pictures (PNG, JPEG, WebP) or folders of them, class folders too; for rows, tables (.csv, .npy, .safetensors); `-` is
-    /// standard input: a table, or the names of pictures, one a line
+    /// standard input: a table, or names of pictures, one per line
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// Weight draws K [default: as in the model's config]
     #[arg(long)]
     pub draws: Option<u64>,
-    /// Stop drawing once no probability has a Monte-Carlo error above this; --draws is then the most that are made
+    /// Pictures: draw until no probability has a Monte Carlo error above this; --draws is the maximum
     #[arg(long)]
     pub tolerance: Option<f64>,
     /// Classes shown for each picture
@@ -305,10 +288,10 @@ pub struct Predict {
     /// As JSON
     #[arg(long)]
     pub json: bool,
-    /// As a line of JSON for each input, written as they are made: what `fidgp monitor` reads
+    /// Print one line of JSON per input as it is predicted; `fidgp monitor` reads this
     #[arg(long, conflicts_with = "json")]
     pub jsonl: bool,
-    /// As CSV, written as it is made
+    /// Print CSV, row by row
     #[arg(long, conflicts_with_all = ["json", "jsonl"])]
     pub csv: bool,
     /// cpu, cuda, cuda:N or auto
@@ -319,7 +302,7 @@ pub struct Predict {
     pub threads: Option<NonZero<u16>>,
 }
 
-/// Turn the trained network of a run into a folder that can be passed on.
+/// Export a trained model as a folder, an ONNX file or a PyTorch state dict.
 ///
 /// The folder has the form of the Hugging Face Hub: config.json, model.safetensors, preprocessor_config.json and a card
 /// with the run's results. `fidgp predict FOLDER` needs nothing else. Other formats are single files: `onnx`, a graph for any
@@ -335,14 +318,14 @@ pub struct Export {
     /// What to write
     #[arg(long, value_enum, default_value = "folder")]
     pub format: Format,
-    /// onnx: `mean`, how many draws of the weights the file holds [default: as in the run's config], or `linearised`: the closed
-    /// form of a table's linearised posterior
+    /// onnx: number of weight draws to store, `mean` (the posterior mean), or `linearised` (the closed form, for tables)
+    /// [default: the draws of the run's config]
     #[arg(long, value_name = "K|mean|linearised")]
     pub draws: Option<String>,
-    /// Type of the stored numbers; f16 halves the size, and what does not bear rounding stays in f32
+    /// Type of the stored numbers. f16 halves the size; matrices that rounding would change too much stay in f32
     #[arg(long, value_enum, default_value = "f32")]
     pub dtype: Dtype,
-    /// Folder with the data sets, for class names that the run does not have [default: $FIDGP_DATA, then ./data]
+    /// Folder with the data sets, for class names if the run has none [default: $FIDGP_DATA, then ./data]
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// Write even if the folder holds a model
@@ -363,9 +346,9 @@ pub enum Dtype {
     F16,
 }
 
-/// Run several configs or methods under the same seeds and set them side by side.
+/// Train several configs or methods with the same seeds and compare them.
 ///
-/// Every run has a folder of its own; one that is finished is not repeated, one that was stopped goes on. The report has means
+/// Every run has its own folder. Finished runs are skipped, stopped runs are resumed. The report has means
 /// and deviations over seeds, paired differences from the first config with bootstrap intervals, costs, and size against
 /// quality.
 #[derive(Debug, Args)]
@@ -374,7 +357,7 @@ pub enum Dtype {
     fidgp compare configs/uci-yacht.toml --methods deterministic,mc-dropout,ensemble,ffgu,fidgp --data ~/data"
 )]
 pub struct Compare {
-    /// The config files; the first (with the first method) is what the others are compared with
+    /// The config files. The first (with the first method) is the reference
     #[arg(required = true)]
     pub configs: Vec<PathBuf>,
     /// Run every config with each of these methods
@@ -383,7 +366,7 @@ pub struct Compare {
     /// Change a value of every config: dotted.key=value (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
-    /// Runs of each config, all under the same seeds, which count up from that of the first
+    /// Number of seeds, counted up from the seed of the first config
     #[arg(long, value_parser = at_least_1::<NonZero<u64>>, default_value = "3")]
     pub seeds: NonZero<u64>,
     /// Folder for the runs and the report
@@ -400,10 +383,10 @@ pub struct Compare {
     /// Score these sets as out of distribution with every run, as `fidgp ood` does
     #[arg(long, value_delimiter = ',', value_name = "SET,…")]
     pub ood: Vec<String>,
-    /// Most images of a set for --ood
+    /// Largest number of images per set for --ood
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>, requires = "ood")]
     pub ood_limit: Option<NonZero<usize>>,
-    /// Measure every classification once more with a temperature fitted on its validation examples
+    /// Also measure every classifier with a temperature fitted on its validation examples
     #[arg(long)]
     pub temperature: bool,
     /// As JSON
@@ -413,10 +396,10 @@ pub struct Compare {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Run folders, or folders that hold several; or one model folder
+    /// Run folders, folders with several runs, results.json files, or one model folder
     #[arg(required = true, value_name = "RUN|MODEL")]
     pub runs: Vec<PathBuf>,
-    /// Where to write the page [default: report.html in the first]
+    /// File or folder to write to [default: report.html in the first folder]
     #[arg(long)]
     pub out: Option<PathBuf>,
 }
@@ -434,12 +417,12 @@ pub struct Cost {
     /// Change a config value: dotted.key=value (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
-    /// Count as the paper's released code stores things, to compare with its tables
+    /// Count parameters as in the paper's released code, to compare with its tables
     #[arg(long)]
     pub compat: bool,
-    /// For each Bayesian layer the order of evaluation: W built, or applied factor by factor; both counts, and why
+    /// Show for each Bayesian layer whether W is built or applied factor by factor, with both counts and the reason
     ///
-    /// It is the choice that training and prediction make. With --json it is always there, as `layers[].orders`.
+    /// Training and prediction make the same choice. --json always contains it, as `layers[].orders`.
     #[arg(long, conflicts_with_all = ["compat", "json"])]
     pub explain: bool,
     /// As JSON
@@ -477,7 +460,7 @@ pub struct Data {
 
 #[derive(Debug, Subcommand)]
 pub enum DataAction {
-    /// Say what a file or folder holds: rows, classes, balance, channel statistics, checksums
+    /// Check a file or folder: rows, columns, classes, balance, channel statistics, checksums
     Check {
         /// The file or folder
         path: PathBuf,

@@ -10,12 +10,12 @@ use fidgp_metrics::conformal::SetScore;
 
 use super::Place;
 
-/// Fit rules for decisions to examples that were not trained on: sets or intervals, when to abstain, what is out of distribution.
+/// Fit decision rules to held-out examples: prediction sets or intervals, abstention, out-of-distribution alarm.
 ///
-/// Sets of classes and intervals hold the truth as often as their level says, whatever the network and the data, as long as new
-/// inputs are like these examples. A share of the examples is held back to check what is promised. A run that classifies images
-/// also gets a temperature, which its logits are divided by from then on. Everything is kept in the folder (calibration.json,
-/// temperature.json), belongs to its weights, and is used by predict, serve, monitor and export.
+/// Sets and intervals contain the truth as often as their level says, for any network, as long as new inputs are like these
+/// examples. A part of the examples checks the rules. A run that classifies images also gets a temperature. The rules are stored
+/// in the folder (calibration.json, temperature.json) and are valid for its weights only. predict, serve, monitor, report and
+/// export use them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp calibrate runs/houses\n  fidgp calibrate runs/houses --levels 0.9 --wrong-beyond 50\n  \
@@ -26,43 +26,43 @@ pub struct Calibrate {
     /// A run folder, or a model folder made by `fidgp export`
     #[arg(value_name = "RUN|MODEL")]
     pub folder: PathBuf,
-    /// The examples: `validation`, `test`, a table with the target in it, or a folder of pictures in folders named after classes
+    /// Examples: `validation`, `test`, a table that contains the target, or a folder with one folder of pictures per class
     #[arg(long, default_value = "validation", value_name = "PART|PATH")]
     pub examples: String,
     /// Levels of the sets or intervals
     #[arg(long, value_delimiter = ',', default_value = "0.9,0.95", value_name = "LEVEL,…")]
     pub levels: Vec<f64>,
-    /// How sets of classes are built: lac (the smallest), aps (they grow with the difficulty), raps (the same without a long tail)
+    /// Kind of prediction set: lac (smallest), aps (larger for harder inputs), raps (aps without very large sets)
     #[arg(long, value_enum, default_value = "lac")]
     pub sets: Sets,
-    /// Sets that keep their level for every class by itself
+    /// Guarantee the level for each class, not only on average
     #[arg(long)]
     pub by_class: bool,
-    /// Most wrong answers among those that are given; the others are abstained from
+    /// Largest allowed share of wrong answers; the model abstains where it is less certain
     #[arg(long, default_value_t = 0.05)]
     pub error: f64,
-    /// Answer this share of the inputs, the surest; then no error rate is promised
+    /// Answer this share of the inputs, the most certain ones; gives no guarantee on errors
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["error", "confidence"])]
     pub coverage: Option<f64>,
-    /// The probability that this is kept, over choices of the examples
+    /// Probability that --error holds, over the random choice of examples
     #[arg(long, default_value_t = 0.95)]
     pub confidence: f64,
-    /// Numbers: a prediction is wrong when it is off by more than this; without it there is no abstaining
+    /// Numbers: a prediction is wrong if it is off by more than this; without it the model never abstains
     #[arg(long, value_name = "DISTANCE")]
     pub wrong_beyond: Option<f64>,
-    /// Most in-distribution inputs that are called out of distribution
+    /// Largest share of in-distribution inputs that may be called out of distribution
     #[arg(long, default_value_t = 0.05)]
     pub false_alarms: f64,
-    /// The uncertainty that tells inputs out of distribution [default: total for classes, epistemic for numbers]
+    /// Uncertainty that detects out-of-distribution inputs [default: total for classes, epistemic for numbers]
     #[arg(long, value_enum, value_name = "UNCERTAINTY")]
     pub ood_score: Option<OodScore>,
-    /// Inputs that are known to be foreign, a folder of pictures or a table: how many the rules find is counted
+    /// Known out-of-distribution inputs, a folder of pictures or a table: counts how many the rules detect (repeatable)
     #[arg(long, value_name = "PATH")]
     pub foreign: Vec<PathBuf>,
-    /// Share of the examples that is held back to check what is promised
+    /// Share of the examples that checks the rules
     #[arg(long, default_value_t = 0.2)]
     pub held_back: f64,
-    /// Seed of the division into examples for the rules and for the check
+    /// Seed of the split between fitting and checking
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     #[command(flatten)]

@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::at_least_1;
 
-/// The complexity of a layer of each method: formulas beside what is counted and measured.
+/// Compare formulas, counts and measured times of one layer for each method (about a minute).
 ///
-/// One square layer of growing width d and growing inducing size M; a prediction of N inputs with K passes.
+/// Uses one square layer of growing width d and growing inducing size M, and a prediction of N inputs with K passes.
 #[derive(Debug, Args)]
 pub struct Complexity {
     /// Folder for complexity.json, report.html and its figures

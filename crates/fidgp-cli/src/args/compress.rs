@@ -9,12 +9,12 @@ use fidgp_lab::experiment::compress::Budget;
 
 use super::{Place, at_least_1};
 
-/// Make a trained network smaller: an inducing size for each layer, within a budget.
+/// Make a trained network smaller, within a budget of parameters, bytes or accuracy.
 ///
-/// A few batches of training images say what the loss feels of every layer's inputs and outputs. A truncated singular value
-/// decomposition in these units gives the best weight of every rank and what it costs; the parameters go where they save most.
-/// Layers that an inducing weight would not make smaller stay plain. BatchNorm's statistics are estimated anew; nothing is
-/// trained. Accuracy, NLL and ECE on the test images are given beside one size for all layers, at equal numbers of parameters.
+/// Chooses an inducing size for each layer. A few batches of training images measure how sensitive the loss is to each layer. A
+/// singular value decomposition weighted by this sensitivity gives the best weight of every rank and its cost. Layers that would
+/// not get smaller stay plain. BatchNorm statistics are re-estimated; nothing is trained. Prints accuracy, NLL and ECE on the
+/// test images, beside one common size with equally many parameters.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp compress configs/cifar10-resnet20-fidgp.toml --weights resnet20.safetensors --budget parameters=0.5 --data ~/data\n  \
@@ -22,7 +22,7 @@ use super::{Place, at_least_1};
     fidgp train --resume runs/small"
 )]
 pub struct Compress {
-    /// The config file, or an ONNX file; then --set says which data, and what differs from usual settings
+    /// The config file, or an ONNX file. With ONNX, name the data with --set
     pub model: PathBuf,
     /// parameters=SHARE of the plain network's, size=6MB in f32, or accuracy-loss=POINTS on validation images
     #[arg(long)]
@@ -30,10 +30,10 @@ pub struct Compress {
     /// Weights of the plain network: .safetensors, .pt or .pth [default: start.weights of the config]
     #[arg(long)]
     pub weights: Option<PathBuf>,
-    /// Shares of the plain parameters at which sizes by layer and one size are compared; empty for none
+    /// Shares of the plain parameters at which to compare per-layer sizes with one common size; empty for none
     #[arg(long, value_delimiter = ',', value_name = "SHARE,…", default_values = ["0.3", "0.4", "0.5", "0.7"])]
     pub curve: Vec<f64>,
-    /// Training images that say what the loss feels
+    /// Number of training images that measure how sensitive the loss is to each layer
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "512")]
     pub images: NonZero<usize>,
     /// Change a config value: dotted.key=value (repeatable)

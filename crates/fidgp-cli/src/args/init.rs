@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Look at a table or a folder of pictures and write a config that trains on them as it stands.
+/// Write a config for your own table or pictures.
 ///
-/// A part of the data is set aside for `fidgp calibrate`. Then: fidgp train config.toml
+/// Reads the data and writes a config that is ready to train: fidgp train config.toml. The config holds out a part of the data
+/// for `fidgp calibrate`.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// A table (.csv, .tsv, .txt, .npy, .safetensors), or a folder with train/ and val/ and a folder of pictures for each class
-    /// inside, or with arrays
+    /// A table (.csv, .tsv, .txt, .npy, .safetensors), a folder with train/CLASS/ and val/CLASS/ of pictures, or a folder of
+    /// image arrays
     pub path: PathBuf,
-    /// The column to predict; the last one without it
+    /// The column to predict [default: the last]
     #[arg(long)]
     pub target: Option<String>,
     /// Where to write the config

@@ -6,17 +6,17 @@ use clap::Args;
 
 use super::at_least_1;
 
-/// Train by several processes on this machine.
+/// Train with several processes on this machine.
 ///
-/// Each computes a part of every batch; the run is that of one process, which `fidgp train` with the same options would write.
+/// Each process computes a part of every batch. The run folder is the same as that of `fidgp train` with the same options.
 /// For several machines use torchrun, srun or mpirun with `fidgp train`: see docs/use/several-machines.md.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  fidgp launch -n 2 train configs/cifar10-resnet20-fidgp.toml --data ~/data")]
 pub struct Launch {
-    /// How many processes
+    /// Number of processes
     #[arg(short = 'n', long, value_parser = at_least_1::<NonZero<u16>>)]
     pub processes: NonZero<u16>,
-    /// Start all of them again so many times when one fails; the training goes on from its last checkpoint
+    /// How often to restart all processes from the last checkpoint if one fails
     #[arg(long, default_value = "0")]
     pub restarts: u64,
     /// `train` and its options

@@ -4,24 +4,23 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Say from logs of predictions whether a model is still used on what it was calibrated for.
+/// Detect drift from logs of predictions.
 ///
-/// Reads lines of `fidgp predict --jsonl` or of `fidgp serve --log`, in the order in which they were made. Inputs (where they are
-/// logged), uncertainty and predictions are compared with the calibration examples by tests that one may look at every day: over
-/// all of them and for ever, the probability of a false alarm is what --false-alarms says. Accuracy is estimated without labels;
-/// where lines have a field `label`, accuracy and the coverage of the sets are watched. The exit code is 0 where nothing has
-/// changed, 3 on an alarm, 2 for misuse and 1 for a failure.
+/// Reads lines of `fidgp predict --jsonl` or `fidgp serve --log`, oldest first. Compares inputs (if logged), uncertainty and
+/// predictions with the calibration examples. You may look as often as you like: --false-alarms bounds the probability of any
+/// false alarm, ever. Accuracy is estimated without labels; if lines have a field `label`, accuracy and coverage are tested too.
+/// Exit code: 0 nothing changed, 3 alarm, 2 misuse, 1 failure.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp monitor models/cats predictions.jsonl\n  fidgp monitor runs/houses log.jsonl.2 log.jsonl.1 log.jsonl --out monitor.html || mail -s 'the model drifts' me"
 )]
 pub struct Monitor {
-    /// The folder of a run or a model that was calibrated
+    /// A calibrated run or model folder
     pub model: PathBuf,
     /// Logs, the oldest first; `-` is standard input
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-    /// Probability of a false alarm, over all tests and however often one looks
+    /// Largest probability of a false alarm, over all tests and all times
     #[arg(long, default_value_t = 0.05)]
     pub false_alarms: f64,
     /// Write a page with time lines

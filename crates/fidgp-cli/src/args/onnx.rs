@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 /// Look at ONNX files, and run them as they are.
 #[derive(Debug, Subcommand)]
 pub enum Onnx {
-    /// Layers with shapes, parameters and MACs; inputs, outputs, operators; what can be Bayesian, what is not understood
+    /// List layers with shapes, parameters and MACs, inputs and outputs, and unsupported operators
     Inspect(OnnxInspect),
     /// Run a graph on tensors of a safetensors file, to compare with another runtime
     Run(OnnxRun),
-    /// List the operators that are understood
+    /// List the supported operators
     Operators,
 }
 
@@ -24,10 +24,10 @@ pub struct OnnxInspect {
     /// Shape of one input without the batch, such as 3x224x224 [default: that of the file]
     #[arg(long)]
     pub shape: Option<Sizes>,
-    /// The input that is meant, where there are several
+    /// The input to use, if there are several
     #[arg(long)]
     pub input: Option<String>,
-    /// The output that is meant, where there are several
+    /// The output to use, if there are several
     #[arg(long)]
     pub output: Option<String>,
 }

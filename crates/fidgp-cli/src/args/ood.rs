@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::{Place, at_least_1};
 
-/// Compare out-of-distribution scores of a model, controls first.
+/// Compare out-of-distribution scores of a model.
 ///
-/// One model, one U, one normalisation and one resize for every set. Controls run first: the same images twice, shuffled and
-/// re-batched, two halves of the ID set. When one fails there is no table, and the exit code is 1.
+/// Every set is scored with the same model, draw, normalisation and resize. Controls run first: the same images twice, shuffled
+/// and re-batched, two halves of the in-distribution (ID) set. If one fails there is no table and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp ood runs/cifar100-fidgp-all --ood cifar10,svhn,mnist,fashion-mnist --choose-on notmnist,mixed,heldout\n  \
@@ -22,7 +22,7 @@ pub struct Ood {
     /// A run folder, or a model folder made by `fidgp export`
     #[arg(required_unless_present = "logits")]
     pub model: Option<PathBuf>,
-    /// Score arrays and no model: logits of every set (and of `fit`, ID training rows) under its name, in a .safetensors file
+    /// Score arrays instead of a model: a .safetensors file with the logits of each set under its name, and `fit` for ID training rows
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "draw", "draws", "limit", "fit", "forward_only", "device", "data"])]
     pub logits: Option<PathBuf>,
     /// Penultimate features under the same names, with head.weight and head.bias for the scores that need them
@@ -34,7 +34,7 @@ pub struct Ood {
     /// The OoD sets: known ones, folders of pictures or of arrays, with commas between
     #[arg(long = "ood", value_name = "SET", value_delimiter = ',', required = true)]
     pub sets: Vec<String>,
-    /// Which of them count as near [CIFAR-10 and CIFAR-100 are near each other anyway]
+    /// OoD sets that count as near; CIFAR-10 and CIFAR-100 always count as near each other
     #[arg(long, value_name = "SET", value_delimiter = ',')]
     pub near: Vec<String>,
     /// Choose layers, rank and combination on these sets, none of which may be in --ood; also `noise` (Gaussian pixels),
@@ -47,13 +47,13 @@ pub struct Ood {
     /// Draws K (weights, masks, processes) of the mutual information; 0 leaves it out [default: as in the model's config]
     #[arg(long)]
     pub draws: Option<u64>,
-    /// No backward pass: leaves out the scores made of gradients, at a third of the time
+    /// Skip the scores that need gradients; takes a third of the time
     #[arg(long)]
     pub forward_only: bool,
-    /// Use at most so many images of each set, picked by the seed
+    /// Use at most this many images of each set, chosen by the seed
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub limit: Option<NonZero<usize>>,
-    /// ID training images that statistics are fitted on
+    /// Number of ID training images to fit statistics on
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "10000")]
     pub fit: NonZero<usize>,
     /// Images in a batch
@@ -62,13 +62,13 @@ pub struct Ood {
     /// Seed of subsets and bootstrap
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Run the released script's procedure as well, beside its null control: a new U and a normalisation for each set
+    /// Also run the procedure of the paper's script (a new U and a normalisation for each set) and its null control
     #[arg(long, conflicts_with = "logits")]
     pub paper_protocol: bool,
-    /// Print the paper's lemma as measured, layer by layer (it is in report and ood.json anyway)
+    /// Print the measured terms of the paper's lemma for each layer; the report and ood.json always have them
     #[arg(long, conflicts_with = "logits")]
     pub spectral: bool,
-    /// Fit on ID training images again, and keep nothing beside the model
+    /// Fit the statistics again and do not store them
     #[arg(long, conflicts_with = "logits")]
     pub fresh: bool,
     /// Write the table even if a control fails, with a warning in it

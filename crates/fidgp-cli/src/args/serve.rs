@@ -34,7 +34,7 @@ pub struct Serve {
     /// Threads inside an operation [default: all cores]
     #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
-    /// File with a token that requests must bring (Authorization: Bearer TOKEN)
+    /// File with a token that requests must send (Authorization: Bearer TOKEN)
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Certificate chain, PEM

@@ -7,10 +7,10 @@ use fidgp_lab::config::Override;
 
 use super::Place;
 
-/// Wrap a trained network: how much of it the Bayesian one keeps, before any training.
+/// Make a trained network Bayesian, and measure what it keeps before any training.
 ///
-/// Bayesian layers start at the best fit of their inducing rank. Accuracy, NLL and ECE on the test images are given before
-/// and after, and for each layer the share of its energy (squared singular values) that is kept.
+/// Each Bayesian layer starts at the best fit to the given weight within its inducing rank. Prints accuracy, NLL and ECE on the
+/// test images before and after, and for each layer the share of its energy (squared singular values) that is kept.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp wrap configs/cifar10-resnet20-fidgp.toml --weights resnet20.safetensors --data ~/data --out runs/wrapped\n  \
@@ -18,7 +18,7 @@ use super::Place;
     fidgp wrap resnet18.onnx --set data.name=cifar10 --set normalisation=imagenet --data ~/data --out runs/resnet18"
 )]
 pub struct Wrap {
-    /// The config file, or an ONNX file; then --set says which data, and what differs from usual settings
+    /// The config file, or an ONNX file. With ONNX, name the data with --set
     pub config: PathBuf,
     /// Weights of the plain network: .safetensors, .pt or .pth [default: start.weights of the config]
     #[arg(long)]

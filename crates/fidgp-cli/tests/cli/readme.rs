@@ -49,7 +49,16 @@ fn the_commands_of_the_readme_work() {
         match words[0] {
             "serve" => drop(Serving::start(&place, &words[1..])),
             "train" => {
-                words.extend(["--set", "train.epochs=4", "--device", "cpu", "--threads", "1"]);
+                words.extend([
+                    "--set",
+                    "train.epochs=4",
+                    "--set",
+                    "train.kl.annealing_epochs=0",
+                    "--device",
+                    "cpu",
+                    "--threads",
+                    "1",
+                ]);
                 place.fidgp(&words).ends(0);
             }
             "predict" => {

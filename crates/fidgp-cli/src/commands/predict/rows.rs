@@ -54,7 +54,7 @@ pub fn run(
         let draws = effort.draws.unwrap_or_default();
         let classes = predictor.trained().classes.len();
         let words = if classes == 0 {
-            "± is one deviation of a new observation".to_owned()
+            "± is the standard deviation of a new observation".to_owned()
         } else {
             format!("uncertainty in nats, at most {:.2} for {classes} classes", (classes as f64).ln())
         };
