@@ -6,7 +6,7 @@ mod fixture;
 use std::sync::LazyLock;
 
 use fidgp::Key;
-use fidgp::layer::{Mode, Pass, Shown, Slot, Taps};
+use fidgp::layer::{FitData, Mode, Pass, Slot, Taps};
 use fidgp_data::ChannelStatistics;
 use fidgp_lab::model::{Model, Signature};
 use fidgp_lab::ood::{Given, ModelObserver, Observe, Observed, Scorer, Statistics, WeightChoice};
@@ -44,15 +44,15 @@ fn predictor(method: &str) -> Trained {
 
 /// What a head concludes from training data: three classes of features.
 fn settle(predictor: &Trained) {
-    let shown = Shown {
+    let shown = FitData {
         inputs: Key::new(7).normal(&[300, WIDTH], Kind::Float, Device::Cpu) + 1.0,
         targets: Tensor::from_slice(&(0..300).map(|i| i % 3).collect::<Vec<i64>>()),
         curvature: Tensor::eye(10, (Kind::Float, Device::Cpu)),
         curvatures: None,
     };
     for head in predictor.model.network.slots().into_iter().filter_map(Slot::custom) {
-        if head.settles().is_some() {
-            head.settle(&shown).unwrap();
+        if head.fit_phase().is_some() {
+            head.fit_posthoc(&shown).unwrap();
         }
     }
 }

@@ -1,8 +1,10 @@
-//! A network of your own: a small vision transformer, written in this file, made Bayesian, trained, and asked for predictions
-//! with their uncertainty. Then it is saved and loaded.
+//! A network of your own: a small vision transformer, written in this file, made Bayesian, trained on images of CIFAR-100, and
+//! asked for predictions with their uncertainty. Then it is saved and loaded.
 //!
-//! `cargo run --release --example own_network`
+//! `cargo run --release --example own_network [FOLDER]`, where the folder holds `train.bin` and `test.bin` of CIFAR-100's binary
+//! version; without one it takes the 112 images that the project's tests use.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 
@@ -14,6 +16,8 @@ use fidgp::objective::{DatasetSize, categorical_nll, negative_elbo, sum_kl};
 use fidgp::predict::{Classified, Draws, classify};
 use fidgp::weight::InducingConfig;
 use fidgp::{Key, Result};
+use fidgp_data::Part;
+use fidgp_data::cifar::{Labels, cifar100};
 use fidgp_zoo::{Counting, LayerPlan, bayesianise, cost};
 use tch::nn::{Adam, OptimizerConfig, VarStore};
 use tch::{Device, Kind, Tensor};
@@ -111,18 +115,23 @@ impl Network for Vit {
 
 // 2. What is done with it.
 
-const CLASSES: i64 = 4;
+/// Images and their classes.
+struct Data {
+    /// `[N, 3, 32, 32]`
+    x: Tensor,
+    /// Classes that occur, counted from 0. `[N]`
+    labels: Tensor,
+    classes: i64,
+}
 
-/// Pictures of noise with a bright square in one of four corners, and the corner's number.
-fn pictures(count: i64, key: Key) -> (Tensor, Tensor) {
-    let options = (Kind::Float, Device::Cpu);
-    let labels = (key.fold("corner").uniform(&[count], options.0, options.1) * CLASSES as f64).to_kind(Kind::Int64);
-    let x = key.fold("noise").normal(&[count, 3, 32, 32], options.0, options.1) * 0.5;
-    for (i, corner) in Vec::<i64>::try_from(&labels).unwrap_or_default().into_iter().enumerate() {
-        let corner = x.get(i as i64).narrow(1, 4 + 16 * (corner / 2), 8).narrow(2, 4 + 16 * (corner % 2), 8);
-        _ = corner.shallow_clone().g_add_scalar_(1.5);
-    }
-    (x, labels)
+/// The images of CIFAR-100 in a folder, around zero.
+fn read(folder: &Path, part: Part) -> std::result::Result<Data, Box<dyn Error>> {
+    let images = cifar100(folder, part, Labels::Fine)?;
+    let x = Tensor::from_slice(images.pixels()).view([-1, 3, 32, 32]).to_kind(Kind::Float) / 127.5 - 1.0;
+    let names: BTreeSet<u32> = images.labels().iter().copied().collect();
+    let place = |label: &u32| names.range(..label).count() as i64;
+    let labels = Tensor::from_slice(&images.labels().iter().map(place).collect::<Vec<_>>());
+    Ok(Data { x, labels, classes: names.len() as i64 })
 }
 
 /// Which layers are Bayesian: those of the second block's multilayer perceptron, and the head.
@@ -134,16 +143,16 @@ fn plan() -> LayerPlan {
 }
 
 /// The Bayesian network, and the store of its parameters.
-fn build() -> fidgp_zoo::Result<(Vit, VarStore)> {
-    let (mut network, store) = (Vit::new(2, CLASSES)?, VarStore::new(Device::Cpu));
+fn build(classes: i64) -> fidgp_zoo::Result<(Vit, VarStore)> {
+    let (mut network, store) = (Vit::new(2, classes)?, VarStore::new(Device::Cpu));
     bayesianise(&mut network, &plan())?;
     init(&mut network, &store.root(), Key::new(1))?;
     Ok((network, store))
 }
 
 /// Trains it for some steps and returns the last loss.
-fn train(network: &Vit, store: &VarStore, steps: u64, examples: i64) -> std::result::Result<f64, Box<dyn Error>> {
-    let (x, labels) = pictures(examples, Key::new(2));
+fn train(network: &Vit, store: &VarStore, steps: u64, data: &Data) -> std::result::Result<f64, Box<dyn Error>> {
+    let (Data { x, labels, .. }, examples) = (data, data.x.size()[0]);
     let mut optimiser = Adam::default().build(store, 5e-3)?;
     optimiser.set_weight_decay_group(1, 1e-4); // plain weights; what has a prior has the KL
     let (size, beta, weights) = (DatasetSize::new(examples as usize)?, Tensor::from(0.05_f32), network.inducing());
@@ -169,49 +178,55 @@ fn predict(network: &Vit, x: &Tensor) -> Result<Classified> {
 
 /// What the example found.
 pub struct Found {
-    /// Share of test pictures whose corner was found.
-    pub accuracy: f64,
-    /// Mean entropy of the predictions for test pictures, and for pictures of noise twice as strong without a square.
+    /// Share of test images whose class was found, and that share by chance.
+    pub accuracy: [f64; 2],
+    /// Mean entropy of the predictions for test images, and for images of noise.
     pub entropy: [f64; 2],
     /// Largest change of a probability by saving and loading.
     pub change: f64,
 }
 
 /// Builds, trains, predicts, saves and loads.
-pub fn run(steps: u64, examples: i64, file: &Path) -> std::result::Result<Found, Box<dyn Error>> {
-    let (network, store) = build()?;
+pub fn run(data: &Path, steps: u64, file: &Path) -> std::result::Result<Found, Box<dyn Error>> {
+    let (known, test) = (read(data, Part::Train)?, read(data, Part::Test)?);
+    let (network, store) = build(known.classes)?;
     println!("{}", cost(&trace(&network, &[3, 32, 32])?, &plan(), Counting::Ours)?);
-    let loss = train(&network, &store, steps, examples)?;
-    let (x, labels) = pictures(256, Key::new(6));
-    let strange = Key::new(7).normal(&[256, 3, 32, 32], Kind::Float, Device::Cpu);
-    let (known, unknown) = (predict(&network, &x)?, predict(&network, &strange)?);
+    let loss = train(&network, &store, steps, &known)?;
+    let noise = Key::new(7).normal(&test.x.size(), Kind::Float, Device::Cpu);
+    let (said, unknown) = (predict(&network, &test.x)?, predict(&network, &noise)?);
     store.save(file)?;
-    let (loaded, mut fresh) = build()?;
+    let (loaded, mut fresh) = build(known.classes)?;
     fresh.load(file)?;
-    let again = predict(&loaded, &x)?;
+    let again = predict(&loaded, &test.x)?;
     let mean = |t: &Tensor| t.mean(Kind::Double).double_value(&[]);
-    let right = known.probs.argmax(-1, false).eq_tensor(&labels);
+    let right = said.probs.argmax(-1, false).eq_tensor(&test.labels);
     let found = Found {
-        accuracy: mean(&right.to_kind(Kind::Double)),
-        entropy: [mean(&known.total), mean(&unknown.total)],
-        change: (again.probs - &known.probs).abs().max().double_value(&[]),
+        accuracy: [mean(&right.to_kind(Kind::Double)), 1.0 / known.classes as f64],
+        entropy: [mean(&said.total), mean(&unknown.total)],
+        change: (again.probs - &said.probs).abs().max().double_value(&[]),
     };
     println!("loss of the last of {steps} steps    {loss:.3}");
-    println!("corner found                  {:.1} % of 256 test pictures", 100.0 * found.accuracy);
+    let [accuracy, chance] = found.accuracy.map(|share| 100.0 * share);
     println!(
-        "uncertainty (entropy)         {:.3} on test pictures, {:.3} on noise",
-        found.entropy[0], found.entropy[1]
+        "accuracy                      {accuracy:.1} % of {} test images; by chance {chance:.1} %",
+        test.x.size()[0]
     );
-    println!("  of it between draws         {:.1e} and {:.1e}", mean(&known.epistemic), mean(&unknown.epistemic));
+    println!("uncertainty (entropy)         {:.3} on test images, {:.3} on noise", found.entropy[0], found.entropy[1]);
+    println!("  of it between draws         {:.1e} and {:.1e}", mean(&said.epistemic), mean(&unknown.epistemic));
     println!("saved and loaded              largest change of a probability {}", found.change);
     Ok(found)
 }
 
+/// The images that the project's tests use.
+pub const FEW: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../fidgp-cli/tests/fixtures/cifar100-small/cifar-100-binary");
+
 #[allow(dead_code, reason = "a test calls `run` with fewer steps")]
 fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let data = std::env::args().nth(1).unwrap_or_else(|| FEW.to_owned());
     let folder = std::env::temp_dir().join(format!("fidgp-own-network-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let found = run(300, 512, &folder.join("vit.safetensors"));
+    let found = run(Path::new(&data), 300, &folder.join("vit.safetensors"));
     std::fs::remove_dir_all(&folder)?;
     found.map(|_| ())
 }

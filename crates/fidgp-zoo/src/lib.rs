@@ -35,8 +35,7 @@ pub mod methods;
 pub mod minimum;
 mod mlp;
 mod nearest;
-pub mod network;
-mod orders;
+pub mod orders;
 pub mod plan;
 pub mod pretrained;
 pub mod resnet;
@@ -62,7 +61,6 @@ pub use import::{ImportMode, import, import_tensors, is_of};
 pub use import_report::{ImportReport, Mismatch};
 pub use methods::{Method, mean_field_from_bayesianize};
 pub use mlp::{Activation, Mlp, MlpConfig};
-pub use network::NetworkConfig;
 pub use orders::{Orders, Work};
 pub use plan::{LayerPlan, Rule, RuleSlot};
 pub use pretrained::start_weight;
@@ -71,3 +69,8 @@ pub use resnet_cifar::{ResnetCifar, ResnetCifarConfig};
 pub use start_report::{LayerFit, StartReport};
 pub use thousands::thousands;
 pub use wrap::{reestimate_batch_norm, start_network};
+
+/// The program of the guide's page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/use/rust.md")]
+struct Guide;

@@ -3,21 +3,25 @@
 use std::sync::Arc;
 
 use fidgp::Key;
-use fidgp::layer::{Factors, MakeWeight, Mode, Network, Pass, Shown, Slot, Taps};
+use fidgp::layer::{Factors, FitData, MakeWeight, Mode, Network, Pass, Slot, Taps};
 use fidgp::linalg::Check;
 use fidgp::objective::categorical_curvature;
 use fidgp_zoo::baseline::spectral::SpectralBound;
-use fidgp_zoo::methods::batch_ensemble::{BatchEnsembleConfig, Tiled};
+use fidgp_zoo::methods::batch_ensemble::{BatchEnsembleConfig, BatchEnsembleNetwork};
 use fidgp_zoo::methods::ensemble::Ensemble;
 use fidgp_zoo::methods::mc_dropout::DropoutConfig;
 use fidgp_zoo::methods::mean_field::MeanFieldConfig;
 use fidgp_zoo::methods::sngp::SngpConfig;
 use fidgp_zoo::{
-    Counting, LayerGeometry, LayerPlan, MlpConfig, NetworkConfig, Operation, ResnetConfig, RuleSlot, cost,
+    Architecture, Counting, LayerGeometry, LayerPlan, MlpConfig, Operation, ResnetConfig, RuleSlot, cost,
     start_network, trace,
 };
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
+
+fn boxed(network: impl Architecture + 'static) -> Box<dyn Architecture> {
+    Box::new(network)
+}
 
 fn dropout(rate: f64) -> DropoutConfig {
     DropoutConfig { rate, ..DropoutConfig::default() }
@@ -49,10 +53,10 @@ fn plan_of(slot: Arc<dyn MakeWeight>) -> LayerPlan {
     LayerPlan::dense().rule("*", None, RuleSlot::Custom(slot))
 }
 
-fn networks() -> [(NetworkConfig, Vec<i64>); 2] {
+fn networks() -> [(Box<dyn Architecture>, Vec<i64>); 2] {
     let mlp = MlpConfig { inputs: 5, hidden: vec![7, 6], outputs: 3, ..MlpConfig::paper_regression() };
     let resnet = ResnetConfig { width: 4, classes: 3, ..ResnetConfig::default() };
-    [(NetworkConfig::Mlp(mlp), vec![6, 5]), (NetworkConfig::Resnet(resnet), vec![6, 3, 16, 16])]
+    [(boxed(mlp), vec![6, 5]), (boxed(resnet), vec![6, 3, 16, 16])]
 }
 
 struct Built {
@@ -60,7 +64,7 @@ struct Built {
     network: Box<dyn Network>,
 }
 
-fn build(config: &NetworkConfig, plan: &LayerPlan) -> Built {
+fn build(config: &impl std::ops::Deref<Target = dyn Architecture>, plan: &LayerPlan) -> Built {
     let store = VarStore::new(Device::Cpu);
     let network = config.init(&store.root(), plan, Key::new(3)).unwrap();
     Built { store, network }
@@ -89,7 +93,7 @@ fn a_batch_ensemble_of_one_with_unit_vectors_is_the_plain_network() {
     for (config, shape) in networks() {
         let plain = build(&config, &LayerPlan::dense());
         let wrapped = build(&config, &plan(batch_ensemble(1, 0.0)));
-        let tiled = Tiled { network: wrapped.network, members: 1 };
+        let tiled = BatchEnsembleNetwork { network: wrapped.network, members: 1 };
         for mode in [Mode::Eval, Mode::Train] {
             let x = input(&shape);
             let expected = plain.network.forward(&x, &mut Pass::plain(mode)).unwrap();
@@ -102,7 +106,7 @@ fn a_batch_ensemble_of_one_with_unit_vectors_is_the_plain_network() {
 fn every_member_of_a_batch_ensemble_is_a_network_of_its_own() {
     let (config, shape) = &networks()[1];
     let wrapped = build(config, &plan(batch_ensemble(3, 0.5)));
-    let tiled = Tiled { network: wrapped.network, members: 3 };
+    let tiled = BatchEnsembleNetwork { network: wrapped.network, members: 3 };
     let outputs = tiled.forward(&input(shape), &mut Pass::plain(Mode::Eval)).unwrap();
     assert_eq!(outputs.size(), [18, 3]);
     assert!(gap(&outputs.narrow(0, 0, 6), &outputs.narrow(0, 6, 6)) > 1e-3);
@@ -155,7 +159,7 @@ fn every_method_starts_at_a_trained_network() {
     let expected = trained.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
     for (slot, members) in silent {
         let wrapped = build(config, &plan_of(slot.clone()));
-        let tiled = Tiled { network: wrapped.network, members };
+        let tiled = BatchEnsembleNetwork { network: wrapped.network, members };
         let outputs = || tiled.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap().narrow(0, 6 * (members - 1), 6);
         assert!(gap(&outputs(), &expected) > 1e-2, "{slot:?} is the trained one before its start");
         start_network(&tiled, &wrapped.store, store.variables()).unwrap();
@@ -192,7 +196,7 @@ fn a_bounded_network_starts_at_a_bounded_one() {
 
 #[test]
 fn mean_field_noise_on_outputs_has_the_law_of_noise_on_weights() {
-    let config = NetworkConfig::Mlp(MlpConfig { inputs: 5, hidden: vec![], outputs: 2, ..MlpConfig::default() });
+    let config = boxed(MlpConfig { inputs: 5, hidden: vec![], outputs: 2, ..MlpConfig::default() });
     let built = build(&config, &plan(mean_field()));
     let x = input(&[1, 5]);
     let many = |mode: Mode| {
@@ -231,7 +235,7 @@ fn mean_field_charges_its_kl_in_training_only() {
 
 #[test]
 fn dropout_drops_its_share_keeps_the_mean_and_is_off_without_noise() {
-    let config = NetworkConfig::Mlp(MlpConfig { inputs: 10_000, hidden: vec![], outputs: 1, ..MlpConfig::default() });
+    let config = boxed(MlpConfig { inputs: 10_000, hidden: vec![], outputs: 1, ..MlpConfig::default() });
     let built = build(&config, &plan(dropout(0.2)));
     set(&built.store, "weight", 1.0);
     set(&built.store, "bias", 0.0);
@@ -255,7 +259,7 @@ fn a_spectral_bound_holds_and_a_loose_one_changes_nothing() {
         assert!(gap(&forward(&loose), &forward(&plain)) < 1e-6);
         assert!(gap(&forward(&build(&config, &plan(SpectralBound(0.3)))), &forward(&plain)) > 1e-4);
     }
-    let config = NetworkConfig::Mlp(MlpConfig { inputs: 5, hidden: vec![], outputs: 4, ..MlpConfig::default() });
+    let config = boxed(MlpConfig { inputs: 5, hidden: vec![], outputs: 4, ..MlpConfig::default() });
     let built = build(&config, &plan(SpectralBound(0.3)));
     let at = |x: &Tensor| built.network.forward(x, &mut Pass::plain(Mode::Train)).unwrap().detach();
     (0..50).for_each(|_| _ = at(&input(&[2, 5]))); // the power iteration settles
@@ -288,7 +292,7 @@ fn every_parameter_of_every_method_gets_a_gradient() {
     for (config, shape) in networks() {
         for (slot, members) in slots() {
             let built = build(&config, &plan_of(slot.clone()));
-            let network = Tiled { network: built.network, members };
+            let network = BatchEnsembleNetwork { network: built.network, members };
             let mut pass = noisy(Mode::Train, 5);
             let loss = network.forward(&input(&shape), &mut pass).unwrap().square().sum(Kind::Float);
             loss.backward();
@@ -303,7 +307,7 @@ fn every_parameter_of_every_method_gets_a_gradient() {
 #[test]
 fn an_sngp_head_is_sure_where_it_has_seen_data() {
     let config = MlpConfig { inputs: 2, hidden: vec![16], outputs: 3, ..MlpConfig::default() };
-    let config = NetworkConfig::Mlp(config);
+    let config = boxed(config);
     let plan = LayerPlan::dense().custom("fc2", SngpConfig { features: 64, ..SngpConfig::default() });
     let built = build(&config, &plan);
     let counted = cost(&trace(&config.network().unwrap(), &[2]).unwrap(), &plan, Counting::Ours).unwrap();
@@ -324,7 +328,7 @@ fn an_sngp_head_is_sure_where_it_has_seen_data() {
         let inputs = pass.taps.input("fc2").unwrap().detach().repeat([times, 1]);
         let targets = Tensor::zeros([inputs.size()[0]], (Kind::Int64, Device::Cpu));
         let curvature = categorical_curvature(&outputs.detach()).sum();
-        weight.settle(&Shown { inputs, targets, curvature, curvatures: None }).unwrap();
+        weight.fit_posthoc(&FitData { inputs, targets, curvature, curvatures: None }).unwrap();
         (shrinks(&near), shrinks(&far))
     };
     let (once, often) = (observe(1), observe(20));
@@ -362,7 +366,7 @@ fn settings_out_of_range_are_refused() {
 /// What BatchEnsemble's ResNet-18 has by each choice its users make: none of them comes to the paper's 11.9 M.
 #[test]
 fn the_batch_ensemble_of_the_paper_cannot_be_counted_from_four_members() {
-    let config = NetworkConfig::Resnet(ResnetConfig::default());
+    let config = boxed(ResnetConfig::default());
     let geometry = trace(&config.network().unwrap(), &[3, 32, 32]).unwrap();
     let ours = cost(&geometry, &plan(batch_ensemble(4, 0.5)), Counting::Ours).unwrap().parameters;
     assert_eq!(ours, 11_257_452);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fidgp::Key;
-use fidgp::layer::{Curvature, CustomWeight, Factors, MakeWeight, Mode, Moment, Network, Pass, Shown, Slot, Taps};
+use fidgp::layer::{Curvature, CustomWeight, Factors, FitData, FitPhase, MakeWeight, Mode, Network, Pass, Slot, Taps};
 use fidgp::linalg::Check;
 use fidgp::predict::Draws;
 use fidgp_zoo::baseline::svgp::{Rbf, WhitenedSvgp};
@@ -12,9 +12,13 @@ use fidgp_zoo::methods::ddu::{ClassGaussians, Density, LOG_DENSITY};
 use fidgp_zoo::methods::laplace::{LaplaceConfig, Structure};
 use fidgp_zoo::methods::sngp::{self, SngpConfig};
 use fidgp_zoo::methods::svgp::{SvgpConfig, SvgpHead};
-use fidgp_zoo::{Counting, LayerPlan, MlpConfig, NetworkConfig, RuleSlot, cost, trace};
+use fidgp_zoo::{Architecture, Counting, LayerPlan, MlpConfig, RuleSlot, cost, trace};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
+
+fn boxed(network: impl Architecture + 'static) -> Box<dyn Architecture> {
+    Box::new(network)
+}
 
 fn normal(name: &str, shape: &[i64]) -> Tensor {
     Key::new(5).fold(name).normal(shape, Kind::Float, Device::Cpu)
@@ -32,7 +36,7 @@ fn svgp(points: i64) -> SvgpConfig {
 fn build(store: &VarStore, hidden: Vec<i64>, outputs: i64, slot: impl MakeWeight + 'static) -> (Box<dyn Network>, i64) {
     let shown = format!("{slot:?}");
     let head = format!("fc{}", hidden.len() + 1);
-    let config = NetworkConfig::Mlp(MlpConfig { inputs: 3, hidden, outputs, ..MlpConfig::default() });
+    let config = boxed(MlpConfig { inputs: 3, hidden, outputs, ..MlpConfig::default() });
     let plan = LayerPlan::dense().custom(&head, slot);
     let counted = cost(&trace(&config.network().unwrap(), &[3]).unwrap(), &plan, Counting::Ours).unwrap();
     let stored: usize = store.variables().values().map(Tensor::numel).sum();
@@ -48,8 +52,8 @@ fn head(network: &dyn Network) -> &dyn CustomWeight {
     network.slots().pop().and_then(Slot::custom).expect("a head")
 }
 
-fn shown(inputs: Tensor, targets: Tensor, curvature: Tensor) -> Shown {
-    Shown { inputs, targets, curvature, curvatures: None }
+fn shown(inputs: Tensor, targets: Tensor, curvature: Tensor) -> FitData {
+    FitData { inputs, targets, curvature, curvatures: None }
 }
 
 fn gap(a: &Tensor, b: &Tensor) -> f64 {
@@ -133,25 +137,26 @@ fn inducing_points_start_in_the_middle_of_clusters() {
     let store = VarStore::new(Device::Cpu);
     let (network, _) = build(&store, vec![], 2, svgp(2));
     let head = head(network.as_ref());
-    assert_eq!(head.settles(), Some(Moment::Start));
+    assert_eq!(head.fit_phase(), Some(FitPhase::Start));
     let (left, right) = (normal("a", &[20, 3]) * 0.1 - 4.0, normal("b", &[20, 3]) * 0.1 + 4.0);
     let mixed = Tensor::stack(&[&left, &right], 1).view([40, 3]);
     let none = || Tensor::zeros([40], (Kind::Int64, Device::Cpu));
-    head.settle(&shown(mixed.shallow_clone(), none(), Tensor::zeros([2, 2], (Kind::Double, Device::Cpu)))).unwrap();
+    head.fit_posthoc(&shown(mixed.shallow_clone(), none(), Tensor::zeros([2, 2], (Kind::Double, Device::Cpu))))
+        .unwrap();
     let points = store.variables()["fc1.inducing_points"].detach();
     let middles = Tensor::stack(&[left.mean_dim(0, false, Kind::Float), right.mean_dim(0, false, Kind::Float)], 0);
     assert!(gap(&points, &middles) < 1e-4);
     let lengthscale = store.variables()["fc1.log_lengthscale"].double_value(&[]).exp();
     assert!((lengthscale - mixed.pdist(2.0).mean(Kind::Float).double_value(&[])).abs() < 1e-3);
     let alike = Tensor::ones([40, 3], (Kind::Float, Device::Cpu));
-    let refused = head.settle(&shown(alike, none(), Tensor::zeros([2, 2], (Kind::Double, Device::Cpu))));
+    let refused = head.fit_posthoc(&shown(alike, none(), Tensor::zeros([2, 2], (Kind::Double, Device::Cpu))));
     assert!(refused.unwrap_err().to_string().contains("differ from each other"));
 }
 
 #[test]
 fn a_ddu_head_is_the_plain_layer_and_knows_the_density_of_its_inputs() {
     let (plain, store) = (VarStore::new(Device::Cpu), VarStore::new(Device::Cpu));
-    let config = NetworkConfig::Mlp(MlpConfig { inputs: 3, hidden: vec![], outputs: 2, ..MlpConfig::default() });
+    let config = boxed(MlpConfig { inputs: 3, hidden: vec![], outputs: 2, ..MlpConfig::default() });
     let dense = config.init(&plain.root(), &LayerPlan::dense(), Key::new(3)).unwrap();
     let (network, _) = build(&store, vec![], 2, Density);
     let x = normal("x", &[40, 3]);
@@ -161,7 +166,7 @@ fn a_ddu_head_is_the_plain_layer_and_knows_the_density_of_its_inputs() {
     let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
     _ = network.forward(&x, &mut pass).unwrap();
     assert!(pass.taps.feature(LOG_DENSITY).is_none()); // not settled yet: no density
-    head.settle(&shown(x.shallow_clone(), Tensor::from_slice(&labels), curvature.shallow_clone())).unwrap();
+    head.fit_posthoc(&shown(x.shallow_clone(), Tensor::from_slice(&labels), curvature.shallow_clone())).unwrap();
     let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
     let outputs = network.forward(&x, &mut pass).unwrap();
     assert!(gap(&outputs, &dense.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap()) < 1e-6);
@@ -174,13 +179,13 @@ fn a_ddu_head_is_the_plain_layer_and_knows_the_density_of_its_inputs() {
     // a class without examples is no part of the density, one with a single example is an error
     let (one, zeros) =
         (Tensor::ones([40], (Kind::Int64, Device::Cpu)), Tensor::zeros([40], (Kind::Int64, Device::Cpu)));
-    head.settle(&shown(x.shallow_clone(), one, curvature.shallow_clone())).unwrap();
+    head.fit_posthoc(&shown(x.shallow_clone(), one, curvature.shallow_clone())).unwrap();
     let mut pass = Pass::plain(Mode::Eval).with_taps(Taps::on(&[LOG_DENSITY]));
     _ = network.forward(&x, &mut pass).unwrap();
     let single = ClassGaussians::fit(&x.to_kind(Kind::Double), &[0; 40]).unwrap().score(&x.to_kind(Kind::Double));
     assert!(gap(pass.taps.feature(LOG_DENSITY).unwrap(), &single.unwrap()) < 1e-4);
     let _ = zeros.get(0).fill_(1);
-    assert!(head.settle(&shown(x, zeros, curvature)).is_err());
+    assert!(head.fit_posthoc(&shown(x, zeros, curvature)).is_err());
 }
 
 #[test]
@@ -216,7 +221,7 @@ fn exact_on_a_linear_gaussian_model(structure: Structure) {
     let each = Curvature { diagonal: x.ones_like().narrow(1, 0, 1) / (noise * noise), outer: None };
     let curvature = each.sum();
     let (targets, curvatures) = (y.view([-1]), Some(each));
-    head(network.as_ref()).settle(&Shown { inputs: x, targets, curvature, curvatures }).unwrap();
+    head(network.as_ref()).fit_posthoc(&FitData { inputs: x, targets, curvature, curvatures }).unwrap();
     let design = one(&at.to_kind(Kind::Double));
     assert!(gap(&mean, &design.matmul(&best)) < 1e-5);
     let exact = design.matmul(&covariance).matmul(&design.mt()); // [4, 4]
@@ -235,7 +240,7 @@ fn exact_on_a_linear_gaussian_model(structure: Structure) {
 
 #[test]
 fn heads_are_for_linear_layers_and_settings_are_checked() {
-    let config = NetworkConfig::Resnet(fidgp_zoo::ResnetConfig { width: 4, ..fidgp_zoo::ResnetConfig::default() });
+    let config = boxed(fidgp_zoo::ResnetConfig { width: 4, ..fidgp_zoo::ResnetConfig::default() });
     let heads: [Arc<dyn MakeWeight>; 3] = [Arc::new(Density), Arc::new(svgp(4)), Arc::new(LaplaceConfig::default())];
     for slot in heads {
         let plan = LayerPlan::dense().rule("conv1", None, RuleSlot::Custom(slot));
@@ -245,7 +250,7 @@ fn heads_are_for_linear_layers_and_settings_are_checked() {
     let wide = MlpConfig { hidden: vec![], inputs: 500, outputs: 9, ..MlpConfig::default() };
     let full = LaplaceConfig { structure: Structure::Full, prior_precision: None };
     let plan = LayerPlan::dense().custom("fc1", full);
-    let error = NetworkConfig::Mlp(wide).init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap_err();
+    let error = boxed(wide).init(&VarStore::new(Device::Cpu).root(), &plan, Key::new(1)).unwrap_err();
     assert!(error.to_string().contains("at most 4096 weights, this one has 4509"), "{error}");
     assert!(SvgpConfig { inducing_points: Some(0), samples: 1 }.check().is_err());
     assert!(SvgpConfig { inducing_points: None, samples: 0 }.check().is_err());
@@ -261,7 +266,7 @@ fn an_sngp_head_computes_what_the_golden_functions_do() {
         let (seen, x) = (normal("seen", &[40, 3]), normal("x", &[7, 3]));
         let targets = Tensor::zeros([40], (Kind::Int64, Device::Cpu));
         let curvature = Tensor::eye(2, (Kind::Double, Device::Cpu));
-        head(network.as_ref()).settle(&shown(seen.shallow_clone(), targets, curvature)).unwrap();
+        head(network.as_ref()).fit_posthoc(&shown(seen.shallow_clone(), targets, curvature)).unwrap();
         let found = network.forward(&x, &mut Pass::plain(Mode::Eval)).unwrap();
         let part = |name: &str| store.variables()[&format!("fc1.{name}")].to_kind(Kind::Double).detach();
         let phi = |x: &Tensor| {

@@ -10,11 +10,15 @@ use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::hrnet::OUR_FOUR_HRNET;
 use fidgp_zoo::methods::mc_dropout::DropoutConfig;
 use fidgp_zoo::{
-    Cost, Counting, Depth, FcnConfig, HrnetConfig, LayerPlan, NetworkConfig, ResnetCifarConfig, ResnetConfig,
+    Architecture, Cost, Counting, Depth, FcnConfig, HrnetConfig, LayerPlan, ResnetCifarConfig, ResnetConfig,
     bayesianise, cost, trace,
 };
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
+
+fn boxed(network: impl Architecture + 'static) -> Box<dyn Architecture> {
+    Box::new(network)
+}
 
 fn paper(posterior: PosteriorConfig) -> InducingConfig {
     InducingConfig { posterior, ..Default::default() }
@@ -63,10 +67,10 @@ fn hrnet_counts_of_the_paper() {
 #[test]
 fn blocks_before_randomness_are_those_in_front_of_it() {
     let networks = [
-        NetworkConfig::Resnet(ResnetConfig { width: 4, ..ResnetConfig::default() }),
-        NetworkConfig::ResnetCifar(ResnetCifarConfig { depth: 14, ..ResnetCifarConfig::default() }),
-        NetworkConfig::Fcn(FcnConfig { depth: Depth::D18, width: 4, outputs: Some(3), ..FcnConfig::default() }),
-        NetworkConfig::Hrnet(HrnetConfig { width: 4, outputs: 3, ..HrnetConfig::default() }),
+        boxed(ResnetConfig { width: 4, ..ResnetConfig::default() }),
+        boxed(ResnetCifarConfig { depth: 14, ..ResnetCifarConfig::default() }),
+        boxed(FcnConfig { depth: Depth::D18, width: 4, outputs: Some(3), ..FcnConfig::default() }),
+        boxed(HrnetConfig { width: 4, outputs: 3, ..HrnetConfig::default() }),
     ];
     let block_of = |layer: &str| {
         let inner = layer.strip_prefix("backbone.").unwrap_or(layer);

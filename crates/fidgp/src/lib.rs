@@ -1,5 +1,15 @@
 //! FiD-GP: Bayesian layers whose weights follow from a small inducing matrix with a flow posterior.
 //!
+//! | to | use |
+//! |---|---|
+//! | make layers Bayesian | [`weight::InducingConfig`], in a plan of the crate `fidgp-zoo`, for layers of [`layer`] |
+//! | train | [`layer::Factors`], [`layer::Pass::draw`], [`objective::negative_elbo`] |
+//! | predict with uncertainty | [`predict::Draws`] and [`predict::classify`] or [`predict::regress`] |
+//! | fit a posterior that grows off the data | [`linearised`] |
+//! | run the whole laboratory by config | the crate `fidgp-lab` |
+//!
+//! `fidgp-zoo/examples/own_network.rs` does all of it for a network of its own, in one file.
+//!
 //! The order of the modules is the order of the derivation, and no module refers to a later one:
 //! `normal, key, error → linalg → spectral, distribution → flow, prior → posterior, conditional → weight → layer → objective, predict → linearised → ood`.
 

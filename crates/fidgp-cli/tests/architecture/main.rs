@@ -50,6 +50,18 @@ fn unsafe_code_lives_in_one_crate() {
     assert_none(complaints);
 }
 
+/// Records, pages, decisions and the server build in seconds, on machines that have no libtorch.
+#[test]
+fn five_crates_need_no_libtorch() {
+    let with = ["tch", "torch-sys", "fidgp", "fidgp-torch", "fidgp-zoo", "fidgp-onnx", "fidgp-lab"];
+    for name in ["fidgp-files", "fidgp-metrics", "fidgp-decision", "fidgp-report", "fidgp-serve"] {
+        let manifest = read(&workspace().join("crates").join(name).join("Cargo.toml"));
+        let named = manifest.lines().filter_map(|line| line.split([' ', '=', '.']).next());
+        let needed: Vec<_> = named.filter(|word| with.contains(word)).collect();
+        assert!(manifest.contains("[dependencies]") && needed.is_empty(), "{name} needs {needed:?}");
+    }
+}
+
 #[test]
 fn files_stay_short() {
     let sources = folders(&workspace().join("crates")).into_iter().flat_map(|folder| rust_files(&folder.join("src")));

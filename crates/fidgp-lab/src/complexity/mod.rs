@@ -8,7 +8,7 @@ use fidgp::Key;
 use fidgp::layer::Network;
 use fidgp::predict::Draws;
 use fidgp_zoo::cost::{Counting, cost};
-use fidgp_zoo::methods::batch_ensemble::Tiled;
+use fidgp_zoo::methods::batch_ensemble::BatchEnsembleNetwork;
 use fidgp_zoo::{LayerPlan, MlpConfig, trace};
 use tch::nn::VarStore;
 use tch::{Cuda, Device, Kind, Tensor};
@@ -101,7 +101,7 @@ fn measured(subject: Subject, network: &MlpConfig, plan: &LayerPlan, options: &O
     let store = VarStore::new(options.device);
     let mut network: Box<dyn Network> = Box::new(network.init(&store.root(), plan, Key::new(1))?);
     if subject == Subject::BatchEnsemble {
-        network = Box::new(Tiled { network, members: options.passes });
+        network = Box::new(BatchEnsembleNetwork { network, members: options.passes });
     }
     let width = network_inputs(&store);
     let x = Key::new(2).normal(&[options.inputs, width], Kind::Float, options.device);

@@ -21,3 +21,21 @@ networks! {
         Onnx(GraphConfig),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configs_go_through_json_and_name_what_is_wrong() {
+        let json = r#"{"kind": "resnet", "depth": 50, "stem": "imagenet"}"#;
+        let config: NetworkConfig = serde_json::from_str(json).unwrap();
+        let again: NetworkConfig = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
+        assert_eq!(again, config);
+        let unknown = serde_json::from_str::<NetworkConfig>(r#"{"kind": "resnet-cifar", "wide": 3}"#).unwrap_err();
+        assert!(unknown.to_string().contains("wide"), "{unknown}");
+        let depth = serde_json::from_str::<NetworkConfig>(r#"{"kind": "resnet", "depth": 20}"#).unwrap_err();
+        assert!(depth.to_string().contains("18, 34 or 50"), "{depth}");
+        assert_eq!(config.name(), "resnet-50");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fidgp::layer::{Curvature, CustomWeight, Mode, Moment, Network, Pass, Shown, Taps};
+use fidgp::layer::{Curvature, CustomWeight, FitData, FitPhase, Mode, Network, Pass, Taps};
 use tch::{Kind, Tensor};
 
 use crate::config::RunConfig;
@@ -23,7 +23,7 @@ const EXAMPLES_AT_START: usize = 10_000;
 pub fn prepare(config: &RunConfig, model: &Model, source: &dyn Source) -> Result<()> {
     let order = fidgp_data::epoch_order(source.len(), fidgp::Key::new(config.seed).fold("prepare").seed(), 0);
     let rows = order.into_iter().take(EXAMPLES_AT_START).map(|row| row as i64).collect();
-    show(config, model, source, (Moment::Start, rows)).map(|_| ())
+    show(config, model, source, (FitPhase::Start, rows)).map(|_| ())
 }
 
 /// Shows all training data, unchanged, to the heads that ask for it after the training, and puts what they made of it into
@@ -32,7 +32,7 @@ pub fn prepare(config: &RunConfig, model: &Model, source: &dyn Source) -> Result
 /// # Errors
 /// When an example cannot be read, a matrix cannot be factorised, or the checkpoint cannot be written.
 pub fn fit_posthoc(config: &RunConfig, model: &Model, source: &dyn Source, run: Option<&Path>) -> Result<()> {
-    let settled = show(config, model, source, (Moment::End, (0..source.len() as i64).collect()))?;
+    let settled = show(config, model, source, (FitPhase::End, (0..source.len() as i64).collect()))?;
     let Some(run) = run.filter(|_| settled) else { return Ok(()) };
     let path = chosen_checkpoint(config, run);
     if !path.exists() {
@@ -44,10 +44,10 @@ pub fn fit_posthoc(config: &RunConfig, model: &Model, source: &dyn Source, run: 
 }
 
 /// Shows rows to the heads of a moment; whether there were any.
-fn show(config: &RunConfig, model: &Model, source: &dyn Source, (moment, rows): (Moment, Vec<i64>)) -> Result<bool> {
+fn show(config: &RunConfig, model: &Model, source: &dyn Source, (moment, rows): (FitPhase, Vec<i64>)) -> Result<bool> {
     let heads = heads(model.network.as_ref(), moment);
     for head in &heads {
-        head.settle(&shown(config, model, source, *head, (moment, &rows))?)?;
+        head.fit_posthoc(&shown(config, model, source, *head, (moment, &rows))?)?;
     }
     Ok(!heads.is_empty())
 }
@@ -59,13 +59,13 @@ fn shown(
     model: &Model,
     source: &dyn Source,
     head: &dyn CustomWeight,
-    (moment, rows): (Moment, &[i64]),
-) -> Result<Shown> {
+    (moment, rows): (FitPhase, &[i64]),
+) -> Result<FitData> {
     let (layer, mut inputs, mut targets) = (head.name(), Vec::new(), Vec::new());
     let (mut curvature, mut curvatures) = (None, Vec::new());
     for rows in rows.chunks(config.predict.batch_size) {
         let (x, y) = source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None)?;
-        let mode = if moment == Moment::Start { Mode::Train } else { Mode::Eval };
+        let mode = if moment == FitPhase::Start { Mode::Train } else { Mode::Eval };
         let mut pass = Pass::plain(mode).with_taps(Taps::on(&[layer]));
         pass.keep_statistics = true;
         let outputs = tch::no_grad(|| model.network.forward(&x, &mut pass))?;
@@ -77,7 +77,7 @@ fn shown(
         targets.push(y);
     }
     let curvature = curvature.unwrap_or_else(|| Tensor::zeros([1, 1], (Kind::Double, model.store.device())));
-    Ok(Shown {
+    Ok(FitData {
         inputs: Tensor::f_cat(&inputs, 0)?,
         targets: Tensor::f_cat(&targets, 0)?,
         curvature,
@@ -85,6 +85,6 @@ fn shown(
     })
 }
 
-fn heads(network: &dyn Network, moment: Moment) -> Vec<&dyn CustomWeight> {
-    network.custom().into_iter().filter(|weight| weight.settles() == Some(moment)).collect()
+fn heads(network: &dyn Network, moment: FitPhase) -> Vec<&dyn CustomWeight> {
+    network.custom().into_iter().filter(|weight| weight.fit_phase() == Some(moment)).collect()
 }

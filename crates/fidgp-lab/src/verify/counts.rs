@@ -7,7 +7,7 @@ use fidgp::weight::InducingConfig;
 use fidgp_zoo::fcn::PAPER_FOUR_FCN;
 use fidgp_zoo::plan::PAPER_FOUR;
 use fidgp_zoo::{
-    Counting, Depth, FcnConfig, HrnetConfig, LayerKind, LayerPlan, NetworkConfig, ResnetConfig, cost, trace,
+    Architecture, Counting, Depth, FcnConfig, HrnetConfig, LayerKind, LayerPlan, ResnetConfig, cost, trace,
 };
 use tch::Tensor;
 
@@ -61,7 +61,7 @@ fn parameters(key: &str, size: i64) -> Option<Result<i64>> {
         }
         _ => {
             let network = segmenter(key).or_else(|| resnet(key.strip_suffix("_det")?))?;
-            return Some(count(&network, None, &LayerPlan::dense()));
+            return Some(count(&*network, None, &LayerPlan::dense()));
         }
     };
     let config =
@@ -69,7 +69,7 @@ fn parameters(key: &str, size: i64) -> Option<Result<i64>> {
     if let Some(network) = segmenter(rest) {
         let four = key.ends_with("_4layers");
         let plan = if four { LayerPlan::only(&PAPER_FOUR_FCN, &config) } else { LayerPlan::all(config) };
-        return Some(count(&network, None, &plan));
+        return Some(count(&*network, None, &plan));
     }
     let (name, which) = split_network(rest)?;
     let plan = match which {
@@ -77,7 +77,7 @@ fn parameters(key: &str, size: i64) -> Option<Result<i64>> {
         "" | "all" => all(config, USUAL_LINEAR),
         other => all(config, pair(other.strip_prefix("all_lin")?, 'x')?.into()),
     };
-    Some(count(&resnet(name)?, None, &plan))
+    Some(count(&*resnet(name)?, None, &plan))
 }
 
 fn macs(key: &str) -> Option<Result<i64>> {
@@ -86,7 +86,7 @@ fn macs(key: &str) -> Option<Result<i64>> {
         Some(_) => pair(size, 'x')?.into(),
         None => [i64::from(size.parse::<u16>().ok()?); 2],
     };
-    Some(count(&segmenter(name).or_else(|| resnet(name))?, Some(input), &LayerPlan::dense()))
+    Some(count(&*segmenter(name).or_else(|| resnet(name))?, Some(input), &LayerPlan::dense()))
 }
 
 fn all(config: InducingConfig, [rows, cols]: [i64; 2]) -> LayerPlan {
@@ -94,7 +94,7 @@ fn all(config: InducingConfig, [rows, cols]: [i64; 2]) -> LayerPlan {
 }
 
 /// Multiply-accumulates for a size of input, parameters without one.
-fn count(network: &NetworkConfig, input: Option<[i64; 2]>, plan: &LayerPlan) -> Result<i64, VerifyError> {
+fn count(network: &dyn Architecture, input: Option<[i64; 2]>, plan: &LayerPlan) -> Result<i64, VerifyError> {
     let [height, width] = input.unwrap_or([32, 32]);
     let cost = cost(&trace(&network.network()?, &[3, height, width])?, plan, Counting::Compat)?;
     Ok(if input.is_some() { cost.macs } else { cost.parameters })
@@ -109,17 +109,18 @@ fn split_network(key: &str) -> Option<(&str, &str)> {
 }
 
 /// `fcn…`, with torchvision's 21 outputs or, as the paper, 12 of the head; `hrnet…`.
-fn segmenter(name: &str) -> Option<NetworkConfig> {
+fn segmenter(name: &str) -> Option<Box<dyn Architecture>> {
     if name.starts_with("hrnet") {
-        return Some(NetworkConfig::Hrnet(HrnetConfig::default()));
+        return Some(Box::new(HrnetConfig::default()));
     }
     let outputs = Some(if name.ends_with("_21") { 21 } else { 12 });
-    name.starts_with("fcn")
-        .then(|| NetworkConfig::Fcn(FcnConfig { outputs, aux_outputs: Some(21), ..FcnConfig::default() }))
+    name.starts_with("fcn").then(|| {
+        Box::new(FcnConfig { outputs, aux_outputs: Some(21), ..FcnConfig::default() }) as Box<dyn Architecture>
+    })
 }
 
 /// `resnet18_cifar100`, `resnet50_imagenet`.
-fn resnet(name: &str) -> Option<NetworkConfig> {
+fn resnet(name: &str) -> Option<Box<dyn Architecture>> {
     let (depth, data) = name.strip_prefix("resnet")?.split_once('_')?;
     let depth = Depth::try_from(depth.parse::<i64>().ok()?).ok()?;
     let network = match data.strip_prefix("cifar") {
@@ -127,7 +128,7 @@ fn resnet(name: &str) -> Option<NetworkConfig> {
         None if data == "imagenet" => ResnetConfig::imagenet(),
         None => return None,
     };
-    Some(NetworkConfig::Resnet(ResnetConfig { depth, ..network }))
+    Some(Box::new(ResnetConfig { depth, ..network }))
 }
 
 fn pair(text: &str, separator: char) -> Option<(i64, i64)> {

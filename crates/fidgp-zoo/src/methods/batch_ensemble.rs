@@ -24,7 +24,7 @@ impl Method for BatchEnsemble {
     }
 
     fn assemble(&self, members: i64, (path, key): (&Path, Key), one: &BuildOne) -> Result<Box<dyn Network>> {
-        Ok(Box::new(Tiled { network: one(path, key)?, members }))
+        Ok(Box::new(BatchEnsembleNetwork { network: one(path, key)?, members }))
     }
 }
 
@@ -169,16 +169,16 @@ impl CustomWeight for BatchEnsembleWeight {
 
 /// One network that takes its batch K times; outputs go out as blocks of rows, member 0's first.
 #[derive(Debug)]
-pub struct Tiled {
+pub struct BatchEnsembleNetwork {
     /// The network, with layers that know their members' rows.
     pub network: Box<dyn Network>,
     /// K.
     pub members: i64,
 }
 
-fidgp::layers!(Tiled: network);
+fidgp::layers!(BatchEnsembleNetwork: network);
 
-impl Network for Tiled {
+impl Network for BatchEnsembleNetwork {
     /// # Shapes
     /// `[N, ..]` → `[K·N, outputs]`
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
@@ -290,7 +290,7 @@ mod tests {
     fn tiles_keep_the_order_in_memory() {
         let planes = Tensor::arange(2 * 3 * 4 * 5, (Kind::Float, Device::Cpu)).view([2, 3, 4, 5]);
         let pixels = planes.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]);
-        let tiled = Tiled { network: Box::new(Same), members: 3 };
+        let tiled = BatchEnsembleNetwork { network: Box::new(Same), members: 3 };
         for x in [planes, pixels] {
             let y = tiled.forward(&x, &mut Pass::plain(fidgp::layer::Mode::Eval)).unwrap();
             assert_eq!(y.stride(), x.stride());

@@ -3,7 +3,7 @@
 
 use fidgp::Key;
 use fidgp::layer::{
-    Apply, CustomWeight, DenseWeight, LayerGeometry, MakeWeight, Moment, Pass, PlannedWeight, Role, Shown,
+    Apply, CustomWeight, DenseWeight, FitData, FitPhase, LayerGeometry, MakeWeight, Pass, PlannedWeight, Role,
 };
 use fidgp::linalg;
 use tch::nn::Path;
@@ -191,11 +191,11 @@ impl CustomWeight for DduHead {
         &[LOG_DENSITY]
     }
 
-    fn settles(&self) -> Option<Moment> {
-        Some(Moment::End)
+    fn fit_phase(&self) -> Option<FitPhase> {
+        Some(FitPhase::End)
     }
 
-    fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
+    fn fit_posthoc(&self, shown: &FitData) -> fidgp::Result<()> {
         let labels = Vec::<i64>::try_from(shown.targets.to_kind(Kind::Int64).to_device(Device::Cpu))?;
         let fitted = ClassGaussians::fit(&shown.inputs.to_kind(Kind::Double), &labels).map_err(Error::into_method)?;
         let seen = Tensor::from_slice(&present(&labels)).to_device(self.class_means.device());

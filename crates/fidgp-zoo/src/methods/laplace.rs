@@ -3,7 +3,8 @@
 
 use fidgp::Key;
 use fidgp::layer::{
-    Apply, Curvature, CustomWeight, DenseWeight, LayerGeometry, MakeWeight, Moment, Pass, PlannedWeight, Role, Shown,
+    Apply, Curvature, CustomWeight, DenseWeight, FitData, FitPhase, LayerGeometry, MakeWeight, Pass, PlannedWeight,
+    Role,
 };
 use fidgp::linalg::check_finite;
 use serde::{Deserialize, Serialize};
@@ -264,7 +265,7 @@ impl LaplaceHead {
     }
 
     /// The bases and eigenvalues of what was shown.
-    fn fit(&self, shown: &Shown) -> Result<(Vec<Tensor>, Eigenvalues)> {
+    fn fit(&self, shown: &FitData) -> Result<(Vec<Tensor>, Eigenvalues)> {
         match self.config.structure {
             Structure::Kronecker => {
                 let KroneckerPosterior { input_basis, output_basis, eigenvalues } =
@@ -305,15 +306,15 @@ impl CustomWeight for LaplaceHead {
         apply(x, &joint.narrow(1, 0, inputs), Some(&joint.select(1, inputs)), pass)
     }
 
-    fn settles(&self) -> Option<Moment> {
-        Some(Moment::End)
+    fn fit_phase(&self) -> Option<FitPhase> {
+        Some(FitPhase::End)
     }
 
     fn looks_at_each(&self) -> bool {
         self.config.structure == Structure::Full
     }
 
-    fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
+    fn fit_posthoc(&self, shown: &FitData) -> fidgp::Result<()> {
         tch::no_grad(|| {
             let (bases, eigenvalues) = self.fit(shown).map_err(Error::into_method)?;
             let energy = self.joint().to_kind(Kind::Double).square().sum(Kind::Double).double_value(&[]);

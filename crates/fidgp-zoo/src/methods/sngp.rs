@@ -2,7 +2,7 @@
 //! (2020). The last layer as a Gaussian process in random Fourier features, with a Laplace posterior.
 
 use fidgp::Key;
-use fidgp::layer::{Apply, CustomWeight, LayerGeometry, MakeWeight, Mode, Moment, Pass, PlannedWeight, Shown};
+use fidgp::layer::{Apply, CustomWeight, FitData, FitPhase, LayerGeometry, MakeWeight, Mode, Pass, PlannedWeight};
 use fidgp::linalg::{self, Check, Jitter, Named};
 use serde::{Deserialize, Serialize};
 use tch::nn::{Init, Path};
@@ -225,11 +225,11 @@ impl CustomWeight for SngpHead {
         mean_field_logits(&logits, &variance, self.config.mean_field_factor).map_err(Error::into_method)
     }
 
-    fn settles(&self) -> Option<Moment> {
-        Some(Moment::End)
+    fn fit_phase(&self) -> Option<FitPhase> {
+        Some(FitPhase::End)
     }
 
-    fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
+    fn fit_posthoc(&self, shown: &FitData) -> fidgp::Result<()> {
         tch::no_grad(|| {
             let eye = Tensor::eye(self.config.features, (Kind::Double, self.inverse_root.device()));
             let mut precision = &eye * self.config.ridge;

@@ -2,7 +2,7 @@
 //! below it DUE (van Amersfoort et al. 2021). Trained by its ELBO together with the network.
 
 use fidgp::Key;
-use fidgp::layer::{Apply, CustomWeight, LayerGeometry, MakeWeight, Mode, Moment, Pass, PlannedWeight, Shown};
+use fidgp::layer::{Apply, CustomWeight, FitData, FitPhase, LayerGeometry, MakeWeight, Mode, Pass, PlannedWeight};
 use fidgp::linalg::{self, Check, Jitter, Named};
 use fidgp::weight::Kl;
 use serde::{Deserialize, Serialize};
@@ -258,12 +258,12 @@ impl CustomWeight for SvgpHead {
         self.factor(Jitter { escalations, ..JITTER }, Check::Now).map(|_| ())
     }
 
-    fn settles(&self) -> Option<Moment> {
-        Some(Moment::Start)
+    fn fit_phase(&self) -> Option<FitPhase> {
+        Some(FitPhase::Start)
     }
 
     /// Inducing points by k-means, lengthscale the mean distance between inputs.
-    fn settle(&self, shown: &Shown) -> fidgp::Result<()> {
+    fn fit_posthoc(&self, shown: &FitData) -> fidgp::Result<()> {
         tch::no_grad(|| {
             let inputs = shown.inputs.to_kind(self.mean.kind());
             let (rows, _) = matrix("inputs", &inputs).map_err(Error::into_method)?;

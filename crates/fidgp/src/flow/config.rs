@@ -67,18 +67,18 @@ macro_rules! alike {
 
 /// Registers flows: one line for each, whose `kind` in a config is its name in kebab-case.
 macro_rules! flows {
-    ($($(#[$about:meta])* $name:ident($settings:ty)),+ $(,)?) => {
+    ($($(#[doc = $about:literal])* $(#[cfg($when:meta)])? $name:ident($settings:ty)),+ $(,)?) => {
         /// One of the flows and its settings, for example `{ kind = "made", hidden = 64 }`.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub enum FlowConfig {
-            $($(#[$about])* $name($settings)),+
+            $($(#[doc = $about])* $(#[cfg($when)])? $name($settings)),+
         }
 
         /// One of the flows.
         #[derive(Debug)]
         pub(super) enum Body {
-            $($name(<$settings as InitFlow>::Flow)),+
+            $($(#[cfg($when)])? $name(<$settings as InitFlow>::Flow)),+
         }
 
         impl FlowConfig {
@@ -87,7 +87,7 @@ macro_rules! flows {
             /// # Errors
             /// As [`FlowSettings::check`].
             pub fn init(&self, path: &Path, dim: i64, key: Key) -> Result<AnyFlow> {
-                let body = match self { $(Self::$name(settings) => Body::$name(settings.init(path, dim, key)?)),+ };
+                let body = match self { $($(#[cfg($when)])? Self::$name(settings) => Body::$name(settings.init(path, dim, key)?)),+ };
                 Ok(AnyFlow::new(self.clone(), body))
             }
         }
@@ -96,28 +96,28 @@ macro_rules! flows {
             type Target = dyn FlowSettings;
 
             fn deref(&self) -> &Self::Target {
-                match self { $(Self::$name(settings) => settings),+ }
+                match self { $($(#[cfg($when)])? Self::$name(settings) => settings),+ }
             }
         }
 
         impl Body {
             pub(super) fn flow(&self) -> &dyn Flow {
-                match self { $(Self::$name(flow) => flow),+ }
+                match self { $($(#[cfg($when)])? Self::$name(flow) => flow),+ }
             }
         }
 
         /// Parts of one kind, which [`super::StackedFlow`] has made sure of.
         impl Stack for Body {
             fn stack(parts: &[&Self]) -> Self {
-                match parts[0] { $(Self::$name(_) => Self::$name(Stack::stack(&alike!(parts, $name)))),+ }
+                match parts[0] { $($(#[cfg($when)])? Self::$name(_) => Self::$name(Stack::stack(&alike!(parts, $name)))),+ }
             }
 
             fn share(&self) -> Self {
-                match self { $(Self::$name(flow) => Self::$name(flow.share())),+ }
+                match self { $($(#[cfg($when)])? Self::$name(flow) => Self::$name(flow.share())),+ }
             }
 
             fn write_back(&self, parts: &[&Self]) {
-                match self { $(Self::$name(flow) => flow.write_back(&alike!(parts, $name))),+ }
+                match self { $($(#[cfg($when)])? Self::$name(flow) => flow.write_back(&alike!(parts, $name))),+ }
             }
         }
     };
@@ -134,6 +134,9 @@ flows! {
     Diagonal(DiagonalConfig),
     /// Real NVP.
     Coupling(CouplingConfig),
+    /// What a test registers.
+    #[cfg(test)]
+    Dummy(super::dummy::DummyConfig),
 }
 
 impl Default for FlowConfig {

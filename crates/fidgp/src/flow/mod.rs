@@ -103,3 +103,6 @@ pub trait Flow: std::fmt::Debug + Send {
     /// The number of trainable numbers.
     fn parameter_count(&self) -> i64;
 }
+
+#[cfg(test)]
+mod dummy;

@@ -12,9 +12,9 @@ use crate::{Key, Result};
 /// The operation of a layer, linear or convolution: input, weight in the layer's own shape, bias → output.
 pub type Apply<'a> = dyn Fn(&Tensor, &Tensor, Option<&Tensor>, &Pass) -> Result<Tensor> + 'a;
 
-/// A moment of a training.
+/// When, beside the steps of a training, a weight is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum FitPhase {
     /// Before the first step.
     Start,
     /// After the last one.
@@ -48,7 +48,7 @@ impl Curvature {
 
 /// What a layer is shown of the training data.
 #[derive(Debug)]
-pub struct Shown {
+pub struct FitData {
     /// Its own inputs. `[N, n]`
     pub inputs: Tensor,
     /// Classes or numbers. `[N]`
@@ -84,8 +84,8 @@ pub trait CustomWeight: Debug + Send {
     /// Its plain weight was replaced by a trained one: what it keeps of the weight itself is to follow.
     fn started(&self) {}
 
-    /// When it must look at the training data beside its training; then [`Self::settle`] is called.
-    fn settles(&self) -> Option<Moment> {
+    /// When it is fitted to the training data beside the steps; then [`Self::fit_posthoc`] is called.
+    fn fit_phase(&self) -> Option<FitPhase> {
         None
     }
 
@@ -94,11 +94,11 @@ pub trait CustomWeight: Debug + Send {
         false
     }
 
-    /// Draws its conclusions from its inputs on the training data.
+    /// Fits what no step trains, to its inputs on the training data.
     ///
     /// # Errors
     /// When there are too few, or a matrix cannot be factorised.
-    fn settle(&self, shown: &Shown) -> Result<()> {
+    fn fit_posthoc(&self, shown: &FitData) -> Result<()> {
         let _ = shown;
         Ok(())
     }

@@ -20,7 +20,7 @@ pub use across::Across;
 pub use batch_norm::{BatchNorm, Norm, NormStatistics};
 pub(crate) use blocks::Kept;
 pub use conv2d::{Conv2d, Conv2dConfig};
-pub use custom::{Apply, Curvature, CustomWeight, MakeWeight, Moment, Shown};
+pub use custom::{Apply, Curvature, CustomWeight, FitData, FitPhase, MakeWeight};
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use network::{Layer, Layers, Network, init};

@@ -18,18 +18,18 @@ pub use pixels::{PixelSettings, VOID, pixel_mass, pixel_nll};
 
 /// Registers likelihoods: one line for each, whose `kind` in a config is its name in kebab-case.
 macro_rules! likelihoods {
-    ($($(#[$about:meta])* $name:ident($settings:ty)),+ $(,)?) => {
+    ($($(#[doc = $about:literal])* $(#[cfg($when:meta)])? $name:ident($settings:ty)),+ $(,)?) => {
         /// One of the likelihoods and its settings, for example `{ kind = "categorical", smoothing = 0.1 }`.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub enum LikelihoodConfig {
-            $($(#[$about])* $name($settings)),+
+            $($(#[doc = $about])* $(#[cfg($when)])? $name($settings)),+
         }
 
         impl LikelihoodConfig {
             /// Its `kind`, as Rust writes it, in lower case.
             pub fn kind(&self) -> String {
-                match self { $(Self::$name(_) => stringify!($name).to_lowercase()),+ }
+                match self { $($(#[cfg($when)])? Self::$name(_) => stringify!($name).to_lowercase()),+ }
             }
         }
 
@@ -37,7 +37,7 @@ macro_rules! likelihoods {
             type Target = dyn LikelihoodSettings;
 
             fn deref(&self) -> &Self::Target {
-                match self { $(Self::$name(settings) => settings),+ }
+                match self { $($(#[cfg($when)])? Self::$name(settings) => settings),+ }
             }
         }
     };
@@ -50,4 +50,10 @@ likelihoods! {
     Categorical(CategoricalSettings),
     /// Class probabilities of every pixel.
     Pixels(PixelSettings),
+    /// What a test registers.
+    #[cfg(test)]
+    Dummy(dummy::DummySettings),
 }
+
+#[cfg(test)]
+mod dummy;
