@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo test lint bench
+.PHONY: help setup demo test lint bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -24,4 +24,11 @@ bench: setup ## time training and prediction beside plain PyTorch, as ratios
 lint: setup ## formatting, clippy and, where it is installed, cargo deny
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
+	scripts/links
+	scripts/readme --check
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny not installed, licences and advisories not checked" >&2; fi
+
+docs: ## the guide as a book, in target/book, after a check of its links
+	@scripts/links
+	@scripts/readme --check
+	@if mdbook --version >/dev/null 2>&1; then mdbook build docs; else echo "mdbook is not installed: cargo install mdbook --locked, then make docs" >&2; exit 1; fi

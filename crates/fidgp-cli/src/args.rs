@@ -3,6 +3,7 @@
 mod calibrate;
 mod complexity;
 mod compress;
+mod documents;
 mod init;
 mod launch;
 mod monitor;
@@ -18,6 +19,7 @@ pub use calibrate::Calibrate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use complexity::Complexity;
 pub use compress::Compress;
+pub use documents::{Completions, Man};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
 pub use init::Init;
@@ -29,12 +31,12 @@ pub use serve::Serve;
 pub use wrap::Wrap;
 
 /// Neural networks that report their uncertainty.
-///
-/// Try `fidgp demo`. For your own data: fidgp init DATA, fidgp train config.toml, fidgp calibrate RUN, fidgp predict RUN INPUT,
-/// fidgp report RUN, fidgp serve RUN. Each command has --help with examples.
 #[derive(Debug, Parser)]
-#[command(name = "fidgp", version, propagate_version = true)]
+#[command(name = "fidgp", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Arguments {
+    /// Print results, errors and warnings only: no progress, no hints
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -72,6 +74,8 @@ pub enum Command {
     Data(Data),
     /// Show versions, devices and folders, and check the installation
     Doctor,
+    Completions(Completions),
+    Man(Man),
 }
 
 /// A count of at least 1.

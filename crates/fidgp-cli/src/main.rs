@@ -1,15 +1,15 @@
 //! `fidgp`: the command line of the FiD-GP toolkit.
 
-/// Writes a line to standard error. Who cannot be told (a full disk, a reader that has gone) is no reason to end a training.
+/// Writes a line to standard error, under `--quiet` if it is an error or a warning. Who cannot be told (a full disk, a reader that has gone) is no reason to end a training.
 macro_rules! tell {
     ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "{}", $crate::words::harmless(&format!($($words)*)));
+        $crate::words::say(&format!($($words)*));
     }};
 }
 
 mod args;
 mod commands;
+mod help;
 mod panic;
 mod progress;
 mod words;
@@ -17,7 +17,7 @@ mod words;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use args::{Arguments, Command};
 use commands::Outcome;
@@ -43,7 +43,9 @@ fn main() -> ExitCode {
             tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| "warn,start=info".into()),
         )
         .init();
-    let arguments = Arguments::parse();
+    let typed = help::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());
+    words::be_quiet(arguments.quiet);
     match panic::caught(|| run(&arguments.command, &cuda)) {
         None => ExitCode::FAILURE, // the hook has said it
         Some(Ok(code)) => code,
@@ -80,5 +82,7 @@ fn run(command: &Command, cuda: &fidgp_torch::CudaLibrary) -> Outcome {
         Command::Verify(arguments) => commands::verify::run(arguments),
         Command::Data(arguments) => commands::data::run(arguments),
         Command::Doctor => commands::doctor::run(cuda),
+        Command::Completions(arguments) => commands::documents::completions(arguments),
+        Command::Man(arguments) => commands::documents::man(arguments),
     }
 }

@@ -178,7 +178,8 @@ impl Drop for PictureBar {
 
 fn bar(length: u64, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length).with_style(style.progress_chars("━╸─"))
+    let bar = if crate::words::is_quiet() { ProgressBar::hidden() } else { ProgressBar::new(length) };
+    bar.with_style(style.progress_chars("━╸─"))
 }
 
 #[cfg(test)]
@@ -190,7 +191,7 @@ mod tests {
         let mut shown = Shown::new("{prefix}");
         shown.bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
         assert_eq!(shown.line("epoch 1/9", "loss 2.000"), None);
-        shown.last = Instant::now().checked_sub(LINE_EVERY).expect("the machine has been up for longer");
+        shown.last = Instant::now().checked_sub(LINE_EVERY).expect("a clock that starts before the machine");
         let line = shown.line("epoch 2/9", "loss 1.000").expect("due");
         assert!(line.starts_with("epoch 2/9 (") && line.ends_with(" left)  loss 1.000"), "{line}");
         assert_eq!(shown.line("epoch 3/9", "loss 0.500"), None);

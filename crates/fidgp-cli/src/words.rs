@@ -1,5 +1,27 @@
 //! What is said, made fit for a terminal.
 
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on errors and warnings alone are said, and no progress is shown.
+pub fn be_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether errors and warnings alone are said.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Writes a line to standard error.
+pub fn say(text: &str) {
+    if !is_quiet() || ["error:", "warning:"].iter().any(|kind| text.starts_with(kind)) {
+        let _ = writeln!(std::io::stderr(), "{}", harmless(text));
+    }
+}
+
 /// A text of several lines whose other control signs are spelt out: names in it are a stranger's.
 pub fn harmless(text: &str) -> String {
     let shown = |part: &str| fidgp_files::shown(part);

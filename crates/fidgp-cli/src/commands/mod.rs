@@ -9,6 +9,7 @@ pub mod cost;
 pub mod data;
 pub mod demo;
 pub mod doctor;
+pub mod documents;
 pub mod eval;
 pub mod export;
 pub mod fit_posterior;
