@@ -7,7 +7,7 @@ use fidgp_data::split;
 use fidgp_lab::Result;
 use fidgp_lab::ood::controls::{halves, scored_again};
 use fidgp_lab::ood::sets::{PixelSet, duplicates, mixed, noise, pixel_moments};
-use fidgp_lab::ood::statistics::{Basis, signature, weights_sha256};
+use fidgp_lab::ood::statistics::{Basis, StatisticsCache, weights_sha256};
 use fidgp_lab::ood::{Columns, ModelObserver, Observe, Statistics, WeightChoice};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::record::ood::Control;
@@ -162,13 +162,10 @@ fn statistics_are_kept_while_the_weights_stay() {
         seed,
         batch: 2,
         u: "mean".into(),
-        draws: 0,
         gradients: true,
         temperature,
     };
     let weights = || weights_sha256(&store).unwrap();
-    let sign = |seed| signature(&weights(), &basis(seed, None));
-    let (first, other, tempered) = (sign(1), sign(2), signature(&weights(), &basis(1, Some(1.5))));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ood-statistics.safetensors");
     let f32s = |shape: &[i64]| Key::new(3).normal(shape, Kind::Float, Device::Cpu).to_kind(Kind::Double);
@@ -176,15 +173,24 @@ fn statistics_are_kept_while_the_weights_stay() {
     let columns =
         Columns::from([("energy".to_owned(), vec![0.1, 0.2]), ("variance/a".to_owned(), vec![1.0 / 3.0, 2.0])]);
     let kept = Statistics { labels: vec![0, 1], features: Some(f32s(&[2, 4])), moments, leading: Vec::new(), columns };
-    kept.write(&path, &first).unwrap();
-    let read = Statistics::read(&path, &first).unwrap();
+    let cache = |basis: &Basis| StatisticsCache::new(path.clone(), &weights(), basis);
+    let first = cache(&basis(1, None));
+    assert!(first.keep(&kept).unwrap());
+    let read = first.read().unwrap();
     assert_eq!((&read.labels, &read.features, &read.columns), (&kept.labels, &kept.features, &kept.columns));
     assert_eq!(read.moments, kept.moments); // in the order of the network
-    assert!(Statistics::read(&path, &other).is_none() && Statistics::read(&path, &tempered).is_none());
+    assert!(cache(&basis(2, None)).read().is_none() && cache(&basis(1, Some(1.5))).read().is_none());
+
+    let few = Columns::from([("energy".to_owned(), vec![0.3])]);
+    assert!(!cache(&basis(2, None)).keep(&Statistics { columns: few, ..Statistics::default() }).unwrap());
+    assert_eq!(first.read().unwrap().columns, kept.columns, "fuller statistics stay");
+    let forward = Basis { gradients: false, ..basis(1, None) };
+    assert_eq!(cache(&forward).read().unwrap().columns, kept.columns, "a closer look serves a smaller request");
+
     let _ = tch::no_grad(|| weight.fill_(0.6));
-    assert!(Statistics::read(&path, &sign(1)).is_none());
+    assert!(cache(&basis(1, None)).read().is_none());
     std::fs::write(&path, b"broken").unwrap();
-    assert!(Statistics::read(&path, &first).is_none());
+    assert!(first.read().is_none());
 }
 
 /// On a GPU the kernels depend on the size of a batch; blocks of one size must show the same of every image.

@@ -53,9 +53,9 @@ pub struct Ood {
     /// Use at most this many images of each set, chosen by the seed
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub limit: Option<NonZero<usize>>,
-    /// Number of ID training images to fit statistics on
-    #[arg(long, value_parser = at_least_1::<NonZero<usize>>, default_value = "10000")]
-    pub fit: NonZero<usize>,
+    /// Number of ID training images to fit statistics on [default: 10000, or --limit if that is less]
+    #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
+    pub fit: Option<NonZero<usize>>,
     /// Images in a batch
     #[arg(long, value_parser = at_least_1::<NonZero<u32>>, default_value = "100")]
     pub batch: NonZero<u32>,

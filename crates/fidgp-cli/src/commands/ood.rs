@@ -14,6 +14,9 @@ use super::Outcome;
 use super::train::{command_line, data_root, threads_for};
 use crate::args::Ood;
 
+/// ID training images to fit on, where nobody says.
+const FIT: usize = 10_000;
+
 pub fn run(arguments: &Ood) -> Outcome {
     let mut say = |text: &str| tell!("{text}");
     let beside = arguments.model.clone().unwrap_or_default();
@@ -61,7 +64,10 @@ fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings
         draws,
         gradients: !arguments.forward_only,
         limit: arguments.limit.map_or(usize::MAX, std::num::NonZero::get),
-        fit: arguments.fit.get(),
+        fit: arguments
+            .fit
+            .or(arguments.limit)
+            .map_or(FIT, |fit| if arguments.fit.is_some() { fit.get() } else { fit.get().min(FIT) }),
         batch: arguments.batch.get() as usize,
         seed: arguments.seed,
         skip_controls: arguments.unsafe_skip_controls,

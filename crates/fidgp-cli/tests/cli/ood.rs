@@ -122,6 +122,10 @@ fn statistics_are_fitted_once_and_again_for_other_weights() {
     let second = place.fidgp(&words).ends(0).says(&["read, not fitted again"]);
     assert_eq!(scores(&first), scores(&second));
     place.fidgp(&[words.as_slice(), &["--fresh"]].concat()).ends(0).says(&["fitted on"]);
+    let smaller = |more: &[&str]| place.fidgp(&[words.as_slice(), more].concat()).ends(0);
+    smaller(&["--forward-only"]).says(&["read, not fitted again"]);
+    smaller(&["--fit", "24"]).says(&["fitted on 24", "holds fuller statistics"]);
+    smaller(&[]).says(&["read, not fitted again"]);
     let path = run.join("checkpoint/last.safetensors");
     let mut tensors = tch::Tensor::read_safetensors(&path).unwrap();
     for (name, tensor) in &mut tensors {

@@ -17,7 +17,7 @@ use super::protocol;
 use super::scorer::Columns;
 use super::scores::OodScore;
 use super::spectral;
-use super::statistics::{Basis, StatisticsCache, sha256, signature};
+use super::statistics::{Basis, StatisticsCache, sha256};
 use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::error::{LabError, Result};
 use crate::predict::Trained;
@@ -194,11 +194,10 @@ fn kept(
         seed: settings.seed,
         batch: settings.batch,
         u: settings.u.to_string(),
-        draws: settings.draws,
         gradients: settings.gradients,
         temperature,
     };
-    Ok(Some(StatisticsCache { path, signature: signature(weights, &basis) }))
+    Ok(Some(StatisticsCache::new(path, weights, &basis)))
 }
 
 /// Scores the ID set, runs the controls, chooses, and only then scores what is reported.
@@ -213,8 +212,7 @@ pub(super) fn compare(
     for what in &pipeline.scorer.left_out {
         say(&format!("left out: {what}"));
     }
-    let mut scored = pipeline.score(&id.rows, settings.batch)?;
-    say(&format!("scored {}: {} examples", id.name, id.rows.size()[0]));
+    let mut scored = pipeline.score_aloud(&id.rows, settings.batch, &id.name, say)?;
     let again = |inputs: &Tensor, batch: usize| Ok(pipeline.score(inputs, batch)?.columns);
     let mut checked = controls::scored_again(&again, &id.rows, &scored.columns, settings.batch)?;
     checked.push(controls::halves(&headline(&scored.columns)));
@@ -242,9 +240,8 @@ pub(super) fn compare(
     let mut arrays = vec![(ID.to_owned(), tensors(&scored))];
     let mut table_sets = Vec::new();
     for (set, inputs) in ood {
-        let mut own = pipeline.score(&inputs, settings.batch)?;
+        let mut own = pipeline.score_aloud(&inputs, settings.batch, &set.name, say)?;
         append(&mut own.columns)?;
-        say(&format!("scored {}: {} examples", set.name, set.images));
         arrays.push((set.name.clone(), tensors(&own)));
         table_sets.push((set, headline(&own.columns)));
     }
@@ -295,8 +292,8 @@ fn chosen(
     }
     let mut on = Choice { id: rows(&scored.columns, choosing), ..Choice::default() };
     for set in validation {
-        on.sets.push((set.name.clone(), pipeline.score(&set.rows, settings.batch)?.columns));
-        say(&format!("scored {} for choosing: {} examples", set.name, set.rows.size()[0]));
+        let scored = pipeline.score_aloud(&set.rows, settings.batch, &format!("{} for choosing", set.name), say)?;
+        on.sets.push((set.name.clone(), scored.columns));
     }
     if settings.choose_on.iter().any(|name| name == HELD_OUT) {
         on.folds = held_out(scored, labels, choosing, pipeline, &on.id)?;

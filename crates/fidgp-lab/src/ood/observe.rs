@@ -31,6 +31,23 @@ pub trait Observe {
     /// # Errors
     /// When the inputs do not fit.
     fn observe(&self, inputs: &Tensor) -> Result<Observed>;
+
+    /// What scores are fitted on alone: neither answers of other draws nor perturbed inputs, which cost most of the passes.
+    ///
+    /// # Errors
+    /// As [`Self::observe`].
+    fn observe_to_fit(&self, inputs: &Tensor) -> Result<Observed> {
+        self.observe(inputs)
+    }
+}
+
+/// How closely images are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// For everything that is fitted.
+    ToFit,
+    /// For every score.
+    ToScore,
 }
 
 /// What is known about each row of a batch. In f64 on the CPU, but for the products.
@@ -356,31 +373,43 @@ impl<'a> ModelObserver<'a> {
 
 impl Observe for ModelObserver<'_> {
     fn observe(&self, pixels: &Tensor) -> Result<Observed> {
-        let Some(size) = self.block else { return self.observe_together(pixels) };
+        self.in_turn(pixels, Look::ToScore)
+    }
+
+    fn observe_to_fit(&self, pixels: &Tensor) -> Result<Observed> {
+        self.in_turn(pixels, Look::ToFit)
+    }
+}
+
+impl ModelObserver<'_> {
+    /// Block by block where blocks have one size.
+    fn in_turn(&self, pixels: &Tensor, look: Look) -> Result<Observed> {
+        let Some(size) = self.block else { return self.observe_together(pixels, look) };
         let mut blocks = Vec::new();
         for part in pixels.split(size, 0) {
             let count = part.size()[0];
             let mut shape = part.size();
             shape[0] = size - count;
             let full = Tensor::cat(&[&part, &part.narrow(0, 0, 1).expand(shape, false)], 0);
-            blocks.push(self.observe_together(&full)?.first(count));
+            blocks.push(self.observe_together(&full, look)?.first(count));
         }
         Ok(if blocks.len() == 1 { blocks.swap_remove(0) } else { Observed::join(&blocks) })
     }
-}
 
-impl ModelObserver<'_> {
-    fn observe_together(&self, pixels: &Tensor) -> Result<Observed> {
+    fn observe_together(&self, pixels: &Tensor, look: Look) -> Result<Observed> {
         let x = self.inputs(pixels);
         let layers = self.inducing.iter().map(|layer| layer.name.as_str());
         let last = self.model.network.head().unwrap_or(FEATURES);
         let wanted: Vec<&str> =
             layers.chain(self.pooled.iter().map(String::as_str)).chain([FEATURES, LOG_DENSITY, last]).collect();
         let (mut taps, mut perturbed) = (Vec::new(), None);
-        let (logits, pass) = if self.perturb {
+        let closely = look == Look::ToScore;
+        let (logits, pass) = if self.gradients || self.perturb && closely {
             let leaf = x.detach().set_requires_grad(true);
             let (logits, pass) = self.forward(&leaf, &self.weights, Taps::on(&wanted))?;
-            perturbed = Some(self.perturbed(pixels, &leaf, &logits)?);
+            if closely {
+                perturbed = Some(self.perturbed(pixels, &leaf, &logits)?);
+            }
             if self.gradients {
                 taps = self.taps(&logits, &pass)?;
             }
@@ -395,7 +424,7 @@ impl ModelObserver<'_> {
                 logits: plain(&logits),
                 features: features.and_then(single).map(|features| plain(&pooled(&features))),
                 perturbed,
-                draws: self.entropies(&x)?,
+                draws: if closely { self.entropies(&x)? } else { None },
                 log_density: pass.taps.feature(LOG_DENSITY).map(plain),
                 ..Observed::default()
             };

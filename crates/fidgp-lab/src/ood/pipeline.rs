@@ -1,5 +1,7 @@
 //! The observer with everything that was fitted on ID training images: rows in, scores out.
 
+use std::time::{Duration, Instant};
+
 use fidgp::Key;
 use fidgp_zoo::baseline::activation::Head;
 use tch::{Kind, Tensor};
@@ -37,6 +39,12 @@ impl<'a> Pipeline<'a> {
     }
 
     pub fn score(&self, inputs: &Tensor, batch: usize) -> Result<Scored> {
+        self.score_aloud(inputs, batch, "", &mut |_| {})
+    }
+
+    /// The same; `say` hears how far it is, and what is done.
+    pub fn score_aloud(&self, inputs: &Tensor, batch: usize, name: &str, say: &mut dyn FnMut(&str)) -> Result<Scored> {
+        let mut pace = Pace::new(format!("scoring {name}"), inputs.size()[0]);
         let (mut columns, mut logits, mut features) = (Columns::new(), Vec::new(), Vec::new());
         for part in inputs.split(batch as i64, 0) {
             let seen = self.observer.observe(&part)?;
@@ -45,13 +53,43 @@ impl<'a> Pipeline<'a> {
             }
             logits.push(seen.logits.to_kind(Kind::Float));
             features.extend(seen.features.map(|features| features.to_kind(Kind::Float)));
+            pace.done(part.size()[0], say);
         }
+        say(&format!("scored {name}: {} examples", inputs.size()[0]));
         for (name, made) in &self.recipes {
             let score = made.score(&columns)?;
             columns.insert(name.clone(), score);
         }
         let features = (features.len() == logits.len()).then(|| Tensor::cat(&features, 0));
         Ok(Scored { columns, logits: Tensor::cat(&logits, 0), features })
+    }
+}
+
+/// Says now and then how far a long look is, and how long it will take.
+struct Pace {
+    what: String,
+    of: i64,
+    done: i64,
+    since: Instant,
+    said: Instant,
+}
+
+impl Pace {
+    /// Between two lines at least.
+    const EVERY: Duration = Duration::from_secs(10);
+
+    fn new(what: String, of: i64) -> Self {
+        Self { what, of, done: 0, since: Instant::now(), said: Instant::now() }
+    }
+
+    fn done(&mut self, count: i64, say: &mut dyn FnMut(&str)) {
+        self.done += count;
+        if self.said.elapsed() < Self::EVERY || self.done >= self.of {
+            return;
+        }
+        self.said = Instant::now();
+        let left = self.since.elapsed().as_secs_f64() * (self.of - self.done) as f64 / self.done.max(1) as f64;
+        say(&format!("{}: {} of {}, about {left:.0} s left", self.what, self.done, self.of));
     }
 }
 
@@ -79,7 +117,7 @@ pub(super) fn fitted<'a>(
     let fit_on = |kept: &Statistics| {
         Scorer::fit(&Given { kept, first: &first, head, inducing, key: Key::new(fit.seed) }, fit.more)
     };
-    let stored = match kept.and_then(|kept| Statistics::read(&kept.path, &kept.signature)) {
+    let stored = match kept.and_then(StatisticsCache::read) {
         Some(stored) => Some((fit_on(&stored)?, stored)).filter(|(scorer, stored)| scorer.knows(&stored.columns)),
         None => None,
     };
@@ -88,8 +126,10 @@ pub(super) fn fitted<'a>(
         (stored, scorer)
     } else {
         let mut parts = Vec::new();
+        let mut pace = Pace::new("looking at ID training examples".to_owned(), fit.rows.size()[0]);
         for batch in &batches {
-            parts.push(Observed { products: Vec::new(), ..observer.observe(batch)? });
+            parts.push(Observed { products: Vec::new(), ..observer.observe_to_fit(batch)? });
+            pace.done(batch.size()[0], say);
         }
         let seen = Observed::join(&parts);
         let mut statistics = Statistics::of(&seen, fit.labels, inducing)?;
@@ -97,8 +137,9 @@ pub(super) fn fitted<'a>(
         statistics.columns = scorer.score_fitted(&seen)?;
         say(&format!("fitted on {} ID training examples", fit.rows.size()[0]));
         if let Some(kept) = kept {
-            match statistics.write(&kept.path, &kept.signature) {
-                Ok(()) => say(&format!("wrote {}: the next benchmark need not fit", kept.path.display())),
+            match kept.keep(&statistics) {
+                Ok(true) => say(&format!("wrote {}: the next benchmark need not fit", kept.path.display())),
+                Ok(false) => say(&format!("{} holds fuller statistics and stays as it is", kept.path.display())),
                 Err(error) => say(&format!("statistics were not kept: {error}")),
             }
         }

@@ -17,7 +17,7 @@ pub use crate::train::checkpoint::sha256_of as weights_sha256;
 /// Share of ID-train energy that the leading rows of U must explain.
 const ROW_ENERGY: f64 = 0.9;
 /// Raised when what is stored, or how it is fitted, changes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Observations of ID training images, reduced to what scores are fitted on.
 #[derive(Debug, Default)]
@@ -47,8 +47,6 @@ pub struct Basis<'a> {
     pub batch: usize,
     /// Which U.
     pub u: String,
-    /// Draws.
-    pub draws: u64,
     /// Whether gradients were taken.
     pub gradients: bool,
     /// What the logits were divided by; none where nothing was fitted.
@@ -75,7 +73,7 @@ impl Statistics {
     }
 
     /// Reads statistics with this signature; none where the file is missing, broken or of other weights or settings.
-    pub fn read(path: &Path, signature: &Tensor) -> Option<Self> {
+    fn read(path: &Path, signature: &Tensor) -> Option<Self> {
         let tensors = checkpoint::load(path).ok()?.tensors;
         if tensors.get("signature")? != signature {
             return None;
@@ -98,8 +96,9 @@ impl Statistics {
     ///
     /// # Errors
     /// When the disk fails.
-    pub fn write(&self, path: &Path, signature: &Tensor) -> Result<()> {
-        let mut tensors = vec![("signature".to_owned(), signature.shallow_clone())];
+    fn write(&self, path: &Path, signatures: &[(&str, &Tensor)]) -> Result<()> {
+        let named = signatures.iter().map(|(name, tensor)| ((*name).to_owned(), tensor.shallow_clone()));
+        let mut tensors: Vec<_> = named.collect();
         tensors.push(("labels".to_owned(), Tensor::from_slice(&self.labels)));
         tensors.extend(self.features.iter().map(|features| ("features".to_owned(), features.to_kind(Kind::Float))));
         let moments = self.moments.iter().enumerate();
@@ -125,7 +124,17 @@ pub fn sha256(pixels: &Tensor) -> Result<String> {
 
 /// SHA-256 of the weights' own and of the basis, as 32 numbers: other weights have other statistics.
 pub fn signature(weights_sha256: &str, basis: &Basis) -> Tensor {
-    let digest = Sha256::digest(format!("{VERSION} {weights_sha256} {}", serde_json::json!(basis)));
+    digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!(basis)))
+}
+
+/// The same of all that other images or a closer look do not change: statistics that differ in these alone can be compared.
+fn family(weights_sha256: &str, basis: &Basis) -> Tensor {
+    let Basis { id, u, temperature, .. } = basis;
+    digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([id, u, temperature])))
+}
+
+fn digest(text: &str) -> Tensor {
+    let digest = Sha256::digest(text);
     Tensor::from_slice(&digest.iter().map(|&byte| i64::from(byte)).collect::<Vec<_>>())
 }
 
@@ -135,5 +144,53 @@ pub struct StatisticsCache {
     /// The file.
     pub path: PathBuf,
     /// See [`signature`].
-    pub signature: Tensor,
+    signature: Tensor,
+    /// The signature of the same with gradients, for who asks for none.
+    fuller: Option<Tensor>,
+    family: Tensor,
+}
+
+impl StatisticsCache {
+    /// A file for statistics of these weights.
+    pub fn new(path: PathBuf, weights_sha256: &str, basis: &Basis) -> Self {
+        let with = Basis { gradients: true, images: basis.images.clone(), u: basis.u.clone(), ..*basis };
+        Self {
+            path,
+            signature: signature(weights_sha256, basis),
+            fuller: (!basis.gradients).then(|| signature(weights_sha256, &with)),
+            family: family(weights_sha256, basis),
+        }
+    }
+
+    /// What is kept of these images, from a look that was as close or closer.
+    pub fn read(&self) -> Option<Statistics> {
+        let fuller = || {
+            let all = Statistics::read(&self.path, self.fuller.as_ref()?)?;
+            Some(Statistics { leading: Vec::new(), ..all })
+        };
+        Statistics::read(&self.path, &self.signature).or_else(fuller)
+    }
+
+    /// Writes statistics, unless the file holds fuller ones of the same model: of more images, or with gradients. Whether it did.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn keep(&self, statistics: &Statistics) -> Result<bool> {
+        if self.holds_more_than(statistics).unwrap_or(false) {
+            return Ok(false);
+        }
+        statistics.write(&self.path, &[("signature", &self.signature), ("family", &self.family)])?;
+        Ok(true)
+    }
+
+    fn holds_more_than(&self, statistics: &Statistics) -> Option<bool> {
+        let tensors = checkpoint::load(&self.path).ok()?.tensors;
+        if tensors.get("family")? != &self.family {
+            return Some(false);
+        }
+        let rows = tensors.iter().find(|(name, _)| name.starts_with("column/")).map_or(0, |(_, column)| column.numel());
+        let own = statistics.columns.values().next().map_or(0, Vec::len);
+        let closer = self.fuller.is_some() && tensors.keys().any(|name| name.starts_with("leading/"));
+        Some(rows > own || rows == own && closer)
+    }
 }
