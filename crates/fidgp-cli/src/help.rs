@@ -64,6 +64,64 @@ mod tests {
         assert!(grouped(&command).lines().all(|line| !line.starts_with(' ') || line.trim().contains(' ')));
     }
 
+    /// The commands of the README and of every page of the guide, in the blocks of a shell.
+    fn documented() -> Vec<(String, String)> {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders down");
+        let mut pages = vec![root.join("README.md")];
+        for folder in ["docs", "docs/start", "docs/use", "docs/understand", "docs/reference"] {
+            let found = std::fs::read_dir(root.join(folder)).expect("a folder of pages");
+            pages.extend(
+                found
+                    .map(|entry| entry.expect("an entry").path())
+                    .filter(|path| path.extension() == Some("md".as_ref())),
+            );
+        }
+        let mut all = Vec::new();
+        for page in pages {
+            let text = std::fs::read_to_string(&page).expect("a page").replace("\\\n", " ");
+            for block in text
+                .split("```")
+                .skip(1)
+                .step_by(2)
+                .filter(|block| block.starts_with("sh\n") || block.starts_with("console\n"))
+            {
+                let typed = block.lines().map(|line| line.strip_prefix("$ ").unwrap_or(line).trim());
+                let ours = typed.filter(|line| line.starts_with("fidgp "));
+                all.extend(ours.map(|line| (page.display().to_string(), line.to_owned())));
+            }
+        }
+        all
+    }
+
+    /// What a shell makes of a line of words, quotes and a comment, up to a pipe.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split(" #").next().unwrap_or_default().split(" | ").next().unwrap_or_default();
+        let line = line.split(" > ").next().unwrap_or_default();
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for sign in line.chars() {
+            match (sign, quote) {
+                ('\'' | '"', None) => quote = Some(sign),
+                (sign, Some(open)) if sign == open => quote = None,
+                (' ', None) => words.push(String::new()),
+                (sign, _) => words.last_mut().expect("never empty").push(if sign == '$' { '0' } else { sign }),
+            }
+        }
+        words.into_iter().filter(|word| !word.is_empty()).collect()
+    }
+
+    #[test]
+    fn every_command_of_the_guide_can_be_typed() {
+        let all = documented();
+        assert!(all.len() > 40, "{}", all.len());
+        for (page, line) in all {
+            let words = words(&line.replace("$SLURM_ARRAY_TASK_ID", "0"));
+            if let Err(error) = command().try_get_matches_from(&words) {
+                panic!("{page}: `{line}`: {error}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_typed_is_consistent() {
         command().debug_assert();
