@@ -46,7 +46,7 @@ impl Room {
             Ok((bytes, room)) => Ok((Request::from_parts(head, Body::from(bytes)), room)),
             Err(failure) => {
                 if !head.headers.contains_key(header::EXPECT) {
-                    read_away(&mut body, self.most).await;
+                    read_away(&mut body, self.most.saturating_mul(4)).await;
                 }
                 Err(failure)
             }
@@ -94,5 +94,5 @@ async fn read_away(body: &mut Body, most: usize) {
             }
         }
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), reading).await;
+    let _ = tokio::time::timeout(Duration::from_secs(2), reading).await;
 }

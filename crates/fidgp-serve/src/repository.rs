@@ -210,3 +210,54 @@ impl Stamp {
         Self(files)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::model::{Item, ModelError, Options, Outputs, Signature, Takes};
+    use crate::queue::Answers;
+
+    struct Silent;
+
+    impl Model for Silent {
+        fn signature(&self) -> Signature {
+            let (takes, gives) = (Takes::Pictures { size: None }, Outputs::Pixels(Vec::new()));
+            Signature { takes, gives, levels: Vec::new(), scores_ood: false, decides: false }
+        }
+
+        fn predict(&mut self, _: &[Item], _: &Options) -> Result<Answers, ModelError> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Who unloads a model while its folder is opened again has the last word.
+    #[test]
+    fn what_is_unloaded_while_it_is_opened_stays_unloaded() {
+        let (begun, has_begun) = mpsc::channel();
+        let (go, may_go) = mpsc::channel::<()>();
+        let may_go = Mutex::new(may_go);
+        let open = move |_: &Path| -> Result<Box<dyn Model>, String> {
+            begun.send(()).map_err(|error| error.to_string())?;
+            may_go.lock().unwrap().recv().map_err(|error| error.to_string())?;
+            Ok(Box::new(Silent))
+        };
+        go.send(()).unwrap(); // the first time it need not wait
+        let folders = vec![("m".to_owned(), PathBuf::from("nowhere"))];
+        let repository = Repository::open(folders, Limits::default(), Box::new(open)).unwrap();
+        has_begun.recv().unwrap();
+        std::thread::scope(|scope| {
+            let loading = scope.spawn(|| repository.load("m"));
+            has_begun.recv().unwrap();
+            repository.unload("m").unwrap();
+            go.send(()).unwrap();
+            assert!(loading.join().unwrap().unwrap_err().contains("unloaded while"));
+        });
+        assert!(repository.get("m").is_none());
+        assert_eq!(repository.list()[0].reason, "unloaded");
+        go.send(()).unwrap();
+        repository.load("m").unwrap();
+        assert!(repository.get("m").is_some(), "it can be loaded again");
+    }
+}

@@ -106,7 +106,7 @@ impl Running {
     pub fn send(&self, bytes: &[u8]) -> (u16, String, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(bytes).unwrap();
+        let _ = stream.write_all(bytes); // it may have been refused already
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("headers") + 4;
