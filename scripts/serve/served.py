@@ -37,6 +37,25 @@ def table_model(program, folder):
     return run
 
 
+def customers_model(program, folder):
+    """A calibrated model of a table with texts, dates, yes and no, and gaps, that gives classes."""
+    run = folder / "customers"
+    if (run / "calibration.json").exists():
+        return run
+    rng, lines = random.Random(2), ["city,size,member,since,outcome"]
+    for _ in range(600):
+        city, size, member = rng.choice(["Bonn", "Kiel", "Ulm"]), 10 * rng.random(), rng.random() < 0.5
+        leaves = rng.random() < (0.85 if city == "Kiel" and not member else 0.1 + 0.03 * size)
+        shown = "" if rng.random() < 0.05 else f"{size:.2f}"
+        lines.append(f"{city},{shown},{'yes' if member else 'no'},2024-01-{rng.randint(1, 28):02},{'leaves' if leaves else 'stays'}")
+    (folder / "customers.csv").write_text("\n".join(lines) + "\n")
+    fidgp(program, "init", folder / "customers.csv", "--target", "outcome", "--out", folder / "customers.toml")
+    fidgp(program, "train", folder / "customers.toml", "--out", run, "--device", "cpu", "--threads", 1,
+          "--set", "train.epochs=60", "--set", "data.validation_fraction=0.3")
+    fidgp(program, "calibrate", run, "--device", "cpu", "--threads", 1)
+    return run
+
+
 class Served:
     """`with Served(program, ["name=folder"], "--log", file) as server`: ended at the end, whatever happens."""
 

@@ -27,7 +27,7 @@ pub use launch::Launch;
 pub use monitor::Monitor;
 pub use onnx::{Onnx, OnnxInspect, OnnxRun};
 pub use ood::Ood;
-pub use serve::Serve;
+pub use serve::{LogFormat, Serve};
 pub use wrap::Wrap;
 
 /// Neural networks that report their uncertainty.

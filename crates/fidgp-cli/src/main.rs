@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, LogFormat};
 use commands::Outcome;
 
 fn main() -> ExitCode {
@@ -33,19 +33,10 @@ fn main() -> ExitCode {
     // The CUDA part of libtorch must be opened before the first call into libtorch.
     let cuda = fidgp_lab::device::prepare();
     fidgp_torch::wait_briefly();
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false) // it would panic where standard error cannot be written
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .without_time()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| "warn,start=info".into()),
-        )
-        .init();
     let typed = help::command().get_matches();
     let arguments = Arguments::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());
     words::be_quiet(arguments.quiet);
+    listen(if let Command::Serve(serve) = &arguments.command { serve.requests } else { None });
     match panic::caught(|| run(&arguments.command, &cuda)) {
         None => ExitCode::FAILURE, // the hook has said it
         Some(Ok(code)) => code,
@@ -53,6 +44,23 @@ fn main() -> ExitCode {
             tell!("error: {}", words::without_trace(&error.to_string()));
             ExitCode::from(if error.is_misuse() { 2 } else { 1 })
         }
+    }
+}
+
+/// Writes what is traced to standard error; of a server every request, where that is asked for.
+fn listen(requests: Option<LogFormat>) {
+    let usual = if requests.is_some() { "warn,start=info,serve=info" } else { "warn,start=info" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("FIDGP_LOG").unwrap_or_else(|_| usual.into());
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false) // it would panic where standard error cannot be written
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_env_filter(filter);
+    match requests {
+        None => log.without_time().init(),
+        Some(LogFormat::Text) => log.init(),
+        Some(LogFormat::Json) => log.json().flatten_event(true).with_ansi(false).init(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a model says about one input, ready to be written as JSON or as tensors.
 
 use serde::Serialize;
+use serde_json::Value;
 
 /// What a model says about one input.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -8,14 +9,20 @@ pub struct Answer {
     /// The prediction itself.
     #[serde(flatten)]
     pub prediction: Prediction,
-    /// Weight draws it is the mean of.
+    /// Weight draws it is the mean of; 0 for a posterior that needs none.
     pub draws: u64,
     /// The largest Monte-Carlo error of a probability, where a tolerance was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// What was put in place of what is missing or not known, in words.
+    /// Features outside the training data, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub out_of_range: Vec<String>,
+    /// What was put in place of what is missing or not known, and whether the rules fit the request, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// The cells of a row as the model understood them, in the order of its features; written only where inputs are.
+    #[serde(skip)]
+    pub features: Vec<Value>,
     /// How unlike the training data the input is, for models that were calibrated for it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub ood: Option<OutOfDistribution>,
@@ -30,13 +37,19 @@ pub struct Answer {
 pub enum Prediction {
     /// Probabilities of the classes.
     Classes {
-        /// The name of the most probable class.
-        class: String,
+        /// The most probable class.
+        #[serde(flatten)]
+        best: Ranked,
+        /// The most probable classes, best first.
+        top: Vec<Ranked>,
         /// Mean probability of each class over the draws.
         probabilities: Vec<f64>,
         /// Three uncertainties, nats.
         #[serde(flatten)]
         uncertainty: Uncertainty,
+        /// Logarithm of the density of its features among those of the training data, for models that know it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        log_density: Option<f64>,
         /// Sets of classes, one for each level that the model was calibrated for.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         sets: Vec<LabelSet>,
@@ -68,6 +81,17 @@ pub enum Prediction {
     },
 }
 
+/// A class and its probability.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranked {
+    /// Its name.
+    pub class: String,
+    /// Its place among the model's classes.
+    pub index: usize,
+    /// Its probability.
+    pub probability: f64,
+}
+
 /// Total uncertainty and its two parts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Uncertainty {
@@ -88,7 +112,7 @@ pub struct LabelSet {
     pub classes: Vec<String>,
 }
 
-/// An interval in which the number is with the stated probability.
+/// An interval in which the number is with the stated probability. An end that is not bounded is infinite: null in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The stated probability.
@@ -118,6 +142,12 @@ pub struct Decision {
 }
 
 impl Answer {
+    /// A prediction of so many draws, and nothing beside it.
+    pub fn of(prediction: Prediction, draws: u64) -> Self {
+        let (out_of_range, flags, features) = (Vec::new(), Vec::new(), Vec::new());
+        Self { prediction, draws, error: None, out_of_range, flags, features, ood: None, decision: None }
+    }
+
     /// The epistemic part of the uncertainty, in the prediction's own unit.
     pub fn epistemic(&self) -> f64 {
         match &self.prediction {
@@ -126,7 +156,7 @@ impl Answer {
         }
     }
 
-    /// Whether every number is one that JSON can hold.
+    /// Whether every number is one that JSON can hold. Ends of intervals may be infinite.
     pub fn is_finite(&self) -> bool {
         let three = |u: &Uncertainty| [u.total, u.aleatoric, u.epistemic];
         let (some, others) = match &self.prediction {
@@ -134,7 +164,8 @@ impl Answer {
             Prediction::Pixels { shares, uncertainty, .. } => (&shares[..], three(uncertainty).to_vec()),
             Prediction::Number { mean, sd, epistemic, aleatoric, intervals } => {
                 let ends = intervals.iter().flat_map(|interval| [interval.lower, interval.upper]);
-                (&[][..], [*mean, *sd, *epistemic, *aleatoric].into_iter().chain(ends).collect())
+                let unknown = ends.filter(|end| end.is_nan());
+                (&[][..], [*mean, *sd, *epistemic, *aleatoric].into_iter().chain(unknown).collect())
             }
         };
         let scores = self.ood.iter().flat_map(|ood| [ood.ood_score, ood.ood_p]);

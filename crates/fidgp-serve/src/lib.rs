@@ -7,6 +7,7 @@
 //! ARCHITECTURE.md has the order of the modules.
 
 pub mod answer;
+mod bodies;
 mod failure;
 pub mod limits;
 pub mod log;
@@ -18,10 +19,12 @@ pub mod protocol;
 pub mod queue;
 pub mod repository;
 mod routes;
+mod rows;
 pub mod security;
 pub mod server;
+mod turns;
 
-pub use answer::{Answer, Decision, Interval, LabelSet, OutOfDistribution, Prediction, Uncertainty};
+pub use answer::{Answer, Decision, Interval, LabelSet, OutOfDistribution, Prediction, Ranked, Uncertainty};
 pub use limits::Limits;
-pub use model::{Item, Model, ModelError, Options, Outputs, Signature, Takes};
+pub use model::{Column, Holds, Item, Model, ModelError, Options, Outputs, Signature, Takes};
 pub use server::{Address, Server, Tls};

@@ -13,8 +13,10 @@ pub struct Limits {
     pub queue: usize,
     /// Inputs that go through a model at once.
     pub batch: usize,
-    /// How long the first request of a batch waits for others.
+    /// How long the first request of a batch waits for others, where there were others lately.
     pub window: Duration,
+    /// Models that compute at the same time.
+    pub computing: usize,
     /// Weight draws that a request may ask for.
     pub draws: u64,
     /// From a request's first byte to its answer; then it is answered 503.
@@ -32,11 +34,12 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            body: 64 << 20,
+            body: 16 << 20,
             items: 1024,
             queue: 4096,
             batch: 64,
             window: Duration::from_millis(2),
+            computing: 1,
             draws: 256,
             time: Duration::from_secs(60),
             header_time: Duration::from_secs(10),

@@ -9,7 +9,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::model::Item;
+
+/// Who asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Id of the request.
+    pub request: String,
+    /// Id of the trace that it belongs to, where the client says so.
+    pub trace: Option<String>,
+}
 
 /// Where predictions are written, and when a new file is begun.
 #[derive(Debug)]
@@ -37,18 +45,17 @@ impl PredictionLog {
     ///
     /// # Errors
     /// When the disk does not take them.
-    pub fn write(&self, model: &str, request: &str, items: &[Item], answers: &[Answer]) -> io::Result<()> {
+    pub fn write(&self, model: &str, source: &Source, answers: &[Answer]) -> io::Result<()> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
         let mut lines = String::new();
-        for (item, answer) in items.iter().zip(answers) {
+        for answer in answers {
             let mut line = json!(answer);
             line["time"] = time.into();
             line["model"] = model.into();
-            line["request"] = request.into();
-            match item {
-                Item::Row(row) if self.inputs => line["features"] = json!(row),
-                Item::Cells(cells) if self.inputs => line["features"] = cells.iter().map(|cell| logged(cell)).collect(),
-                _ => {}
+            line["request"] = source.request.as_str().into();
+            line["trace_id"] = source.trace.as_deref().into();
+            if self.inputs && !answer.features.is_empty() {
+                line["features"] = json!(answer.features);
             }
             lines += &without_null(line).to_string();
             lines.push('\n');
@@ -91,13 +98,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// A cell as a number where it is one, nothing where it is empty.
-fn logged(cell: &str) -> Value {
-    let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
-    if cell.is_empty() { Value::Null } else { number.map_or_else(|| cell.into(), Value::from) }
-}
-
-/// JSON has no NaN: what would be null is left out.
+/// What is not known is left out.
 fn without_null(line: Value) -> Value {
     match line {
         Value::Object(fields) => Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect()),
@@ -114,11 +115,12 @@ mod tests {
     fn a_full_log_is_moved_aside_and_so_many_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.jsonl");
-        let log = PredictionLog::open(&path, 300, 2, true).unwrap();
+        let log = PredictionLog::open(&path, 400, 2, true).unwrap();
         let number = Prediction::Number { mean: 1.0, sd: 2.0, epistemic: 0.5, aleatoric: 1.9, intervals: Vec::new() };
-        let answer = Answer { prediction: number, draws: 8, error: None, flags: Vec::new(), ood: None, decision: None };
+        let answer = Answer { features: vec![0.25.into(), true.into()], ..Answer::of(number, 8) };
         for request in 0..12 {
-            log.write("m", &request.to_string(), &[Item::Row(vec![0.25])], std::slice::from_ref(&answer)).unwrap();
+            let source = Source { request: request.to_string(), trace: None };
+            log.write("m", &source, std::slice::from_ref(&answer)).unwrap();
         }
         let mut names: Vec<_> =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -127,11 +129,11 @@ mod tests {
         let last = std::fs::read_to_string(&path).unwrap();
         let line: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
         assert_eq!(
-            (line["request"].as_str(), line["features"][0].as_f64(), line["mean"].as_f64()),
-            (Some("11"), Some(0.25), Some(1.0))
+            (line["request"].as_str(), line["features"].to_string(), line["mean"].as_f64()),
+            (Some("11"), "[0.25,true]".to_owned(), Some(1.0))
         );
         for name in names {
-            assert!(std::fs::metadata(folder.path().join(name)).unwrap().len() <= 300);
+            assert!(std::fs::metadata(folder.path().join(name)).unwrap().len() <= 400);
         }
     }
 

@@ -31,6 +31,9 @@ struct OfModels {
     failure: Whole,
     inputs: Whole,
     microseconds: Whole,
+    queued: Whole,
+    computed: Whole,
+    batches: Whole,
     decisions: Family<Labels, Counter>,
     epistemic: Real,
     alarms: Family<Labels, Counter>,
@@ -48,21 +51,35 @@ impl OfModels {
             failure: Family::default(),
             inputs: Family::default(),
             microseconds: Family::default(),
+            queued: Family::default(),
+            computed: Family::default(),
+            batches: Family::default(),
             decisions: Family::default(),
             epistemic: Family::default(),
             alarms: Family::default(),
             drift: Family::default(),
         };
         let Self { batch_size, seconds, success, failure, inputs, microseconds, .. } = all.clone();
-        let Self { decisions, epistemic, alarms, drift, .. } = all.clone();
+        let Self { queued, computed, batches, decisions, epistemic, alarms, drift, .. } = all.clone();
         registry.register("fidgp_batch_size", "Inputs in a batch", batch_size);
         registry.register_with_unit("request_predict", "Time of a prediction request", Unit::Seconds, seconds);
         registry.register("nv_inference_request_success", "Answered requests", success);
         registry.register("nv_inference_request_failure", "Failed requests", failure);
         registry.register("nv_inference_count", "Answered inputs", inputs);
         registry.register("nv_inference_request_duration_us", "Time of all requests, microseconds", microseconds);
+        registry.register("nv_inference_queue_duration_us", "Time of all requests in the queue, microseconds", queued);
+        registry.register(
+            "nv_inference_compute_infer_duration_us",
+            "Time that the model took for all requests, microseconds",
+            computed,
+        );
+        registry.register("nv_inference_exec_count", "Batches that the model was given", batches);
         registry.register("fidgp_decisions", "Inputs by decision", decisions);
-        registry.register("fidgp_epistemic_mean", "Mean epistemic uncertainty of the last request", epistemic);
+        registry.register(
+            "fidgp_epistemic_mean",
+            "Mean epistemic uncertainty of about the last 1,000 inputs",
+            epistemic,
+        );
         registry.register("fidgp_ood_alarms", "Inputs called out-of-distribution", alarms);
         registry.register(
             "fidgp_drift_log10_e",
@@ -70,6 +87,12 @@ impl OfModels {
             drift,
         );
         all
+    }
+
+    /// Those under Triton's names.
+    fn counts(&self) -> [&Whole; 7] {
+        let Self { success, failure, inputs, microseconds, queued, computed, batches, .. } = self;
+        [success, failure, inputs, microseconds, queued, computed, batches]
     }
 }
 
@@ -79,7 +102,12 @@ pub struct ModelMetrics {
     all: OfModels,
     labels: Labels,
     series: Mutex<BTreeSet<String>>,
+    /// Mean epistemic uncertainty lately, and of how many inputs.
+    lately: Mutex<(f64, f64)>,
 }
+
+/// Inputs that a mean is of, when there have been so many.
+const LATELY: f64 = 1000.0;
 
 /// All metrics of a server.
 #[derive(Debug)]
@@ -88,6 +116,7 @@ pub struct Metrics {
     refused: Family<Labels, Counter>,
     unlogged: Counter,
     queue: Whole,
+    bodies: Gauge<u64, AtomicU64>,
     models: OfModels,
 }
 
@@ -95,6 +124,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let (refused, unlogged, queue) = (Family::default(), Counter::default(), Whole::default());
+        let bodies = Gauge::default();
         registry.register(
             "fidgp_refused_requests",
             "Requests answered with an error, by status",
@@ -106,8 +136,13 @@ impl Default for Metrics {
             Counter::clone(&unlogged),
         );
         registry.register("fidgp_queue_inputs", "Inputs that wait or are being answered", Family::clone(&queue));
+        registry.register(
+            "fidgp_body_bytes",
+            "Bytes set aside for bodies of requests under way",
+            Gauge::clone(&bodies),
+        );
         let models = OfModels::register(&mut registry);
-        Self { registry, refused, unlogged, queue, models }
+        Self { registry, refused, unlogged, queue, bodies, models }
     }
 }
 
@@ -115,10 +150,11 @@ impl Metrics {
     /// Metrics of one more model, labelled with its name and version.
     pub fn model(&self, name: &str, version: &str) -> Arc<ModelMetrics> {
         let labels = vec![label("model", name), label("version", version)];
-        let metrics = ModelMetrics { all: self.models.clone(), labels, series: Mutex::default() };
+        let metrics =
+            ModelMetrics { all: self.models.clone(), labels, series: Mutex::default(), lately: Mutex::default() };
         let (all, labels) = (&metrics.all, &metrics.labels); // zeros are shown from the start
         drop((all.batch_size.get_or_create(labels), all.seconds.get_or_create(labels)));
-        for counted in [&all.success, &all.failure, &all.inputs, &all.microseconds] {
+        for counted in all.counts() {
             drop(counted.get_or_create(labels));
         }
         drop(all.alarms.get_or_create(labels));
@@ -135,8 +171,9 @@ impl Metrics {
         self.unlogged.inc();
     }
 
-    /// All of them, and the inputs that wait for each model.
-    pub fn text(&self, waiting: &[(String, usize)]) -> String {
+    /// All of them, with the inputs that wait for each model and the bytes of bodies.
+    pub fn text(&self, waiting: &[(String, usize)], bodies: u64) -> String {
+        self.bodies.set(bodies);
         self.queue.clear();
         for (model, count) in waiting {
             self.queue.get_or_create(&vec![label("model", model)]).set(*count as u64);
@@ -145,8 +182,17 @@ impl Metrics {
         if encode(&mut text, &self.registry).is_err() {
             text.clear();
         }
-        text
+        as_triton_has_them(&text)
     }
+}
+
+/// Triton's counters have no `_total` behind their names, which counters must have in this format, and gauges they are not.
+fn as_triton_has_them(text: &str) -> String {
+    let line = |line: &str| match line.strip_suffix(" gauge") {
+        Some(begin) if begin.starts_with("# TYPE nv_inference_") => format!("{begin} unknown\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 fn label(name: &str, value: &str) -> (String, String) {
@@ -157,14 +203,24 @@ impl ModelMetrics {
     /// A batch that the model was given.
     pub fn batch(&self, inputs: usize) {
         self.all.batch_size.get_or_create(&self.labels).observe(inputs as f64);
+        self.all.batches.get_or_create(&self.labels).inc();
+    }
+
+    /// How long a request waited in the queue, and how long the model took for its batch.
+    pub fn spent(&self, queued: Duration, computed: Duration) {
+        for (counted, time) in [(&self.all.queued, queued), (&self.all.computed, computed)] {
+            counted.get_or_create(&self.labels).inc_by(microseconds(time));
+        }
     }
 
     /// A request that was answered.
     pub fn answered<'a>(&self, answers: impl Iterator<Item = &'a Answer>, time: Duration) {
-        let (mut count, mut epistemic) = (0_u64, 0.0);
+        let (mut count, mut lately) = (0_u64, self.lately.lock().unwrap_or_else(PoisonError::into_inner));
         for answer in answers {
             count += 1;
-            epistemic += answer.epistemic();
+            let (mean, of) = &mut *lately;
+            *of = (*of + 1.0).min(LATELY);
+            *mean += (answer.epistemic() - *mean) / *of;
             if let Some(verdict) = answer.verdict() {
                 self.all.decisions.get_or_create(&self.with("decision", verdict)).inc();
                 if verdict == "out-of-distribution" {
@@ -174,9 +230,10 @@ impl ModelMetrics {
         }
         self.all.success.get_or_create(&self.labels).inc();
         self.all.inputs.get_or_create(&self.labels).inc_by(count);
-        if count > 0 {
-            self.all.epistemic.get_or_create(&self.labels).set(epistemic / count as f64);
+        if lately.1 > 0.0 {
+            self.all.epistemic.get_or_create(&self.labels).set(lately.0);
         }
+        drop(lately);
         self.timed(time);
     }
 
@@ -201,9 +258,12 @@ impl ModelMetrics {
 
     fn timed(&self, time: Duration) {
         self.all.seconds.get_or_create(&self.labels).observe(time.as_secs_f64());
-        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        self.all.microseconds.get_or_create(&self.labels).inc_by(microseconds);
+        self.all.microseconds.get_or_create(&self.labels).inc_by(microseconds(time));
     }
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A server whose models are often replaced would otherwise show, and keep, ever more of them.
@@ -212,7 +272,7 @@ impl Drop for ModelMetrics {
         let (all, labels) = (&self.all, &self.labels);
         all.batch_size.remove(labels);
         all.seconds.remove(labels);
-        for counted in [&all.success, &all.failure, &all.inputs, &all.microseconds] {
+        for counted in all.counts() {
             counted.remove(labels);
         }
         all.epistemic.remove(labels);

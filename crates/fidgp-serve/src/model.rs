@@ -2,6 +2,9 @@
 
 use std::fmt::Debug;
 
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::answer::Answer;
 
 /// A trained model. It lives on a thread of its own, so it need not be shared.
@@ -48,10 +51,37 @@ pub enum Takes {
         /// Their names, in order.
         features: Vec<String>,
         /// A row to begin with, such as the means of the training data; may be empty.
-        example: Vec<f64>,
-        /// Whether some of them may be texts, or missing: then rows come as [`Item::Cells`].
-        mixed: bool,
+        example: Vec<Value>,
+        /// What each of them holds, where some may be texts, or missing: then rows come as [`Item::Cells`]. None where all
+        /// are numbers.
+        columns: Vec<Column>,
     },
+}
+
+/// What a column of a table holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub holds: Holds,
+    /// The texts that the model knows; others count as one more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
+}
+
+/// What cells are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holds {
+    /// Numbers.
+    Number,
+    /// Yes and no.
+    Boolean,
+    /// Dates such as `2024-01-31`.
+    Date,
+    /// Texts.
+    Text,
 }
 
 /// What a model gives.
@@ -78,6 +108,18 @@ pub struct Signature {
     pub scores_ood: bool,
     /// Whether it says what to do with a prediction.
     pub decides: bool,
+}
+
+impl Signature {
+    /// Whether it draws until an error is small enough: classes of pictures.
+    pub fn bears_tolerance(&self) -> bool {
+        matches!((&self.takes, &self.gives), (Takes::Pictures { .. }, Outputs::Classes(_)))
+    }
+
+    /// Whether its answers may have remarks: on cells that are missing, or rules that do not fit.
+    pub fn flags(&self) -> bool {
+        self.decides || matches!(&self.takes, Takes::Rows { columns, .. } if !columns.is_empty())
+    }
 }
 
 /// What a request may ask for. Requests are batched with others that ask for the same.

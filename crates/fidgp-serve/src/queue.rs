@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::limits::Limits;
 use crate::metrics::ModelMetrics;
 use crate::model::{Item, Model, ModelError, Options};
+use crate::turns::Turns;
 use crate::{Answer, Signature};
 
 /// The answers of one request, each or why there is none.
@@ -30,6 +31,7 @@ struct Job {
     items: Vec<Item>,
     options: Options,
     reply: oneshot::Sender<Answers>,
+    begun: Instant,
 }
 
 /// A model on its thread, and the way to it. When the last handle is dropped the worker answers what waits, and ends.
@@ -69,15 +71,19 @@ impl Queue {
         mut model: Box<dyn Model>,
         limits: &Limits,
         metrics: Arc<ModelMetrics>,
+        turns: Arc<Turns>,
     ) -> std::io::Result<Self> {
         let signature = model.signature();
         let (sender, jobs) = mpsc::sync_channel(limits.queue.max(1));
         let waiting = Arc::new(AtomicUsize::new(0));
         let pace = Arc::new(Pace::default());
+        let limits = limits.clone();
+        let (time, most) = (limits.time, limits.queue);
+        let (counted, paced) = (waiting.clone(), pace.clone());
         let mut worker =
-            Worker { jobs, waiting: waiting.clone(), pace: pace.clone(), limits: limits.clone(), metrics, left: None };
+            Worker { jobs, waiting: counted, pace: paced, limits, metrics, turns, left: None, in_company: false };
         std::thread::Builder::new().name(format!("model {name}")).spawn(move || worker.run(model.as_mut()))?;
-        Ok(Self { sender, waiting, most: limits.queue, pace, time: limits.time, signature })
+        Ok(Self { sender, waiting, most, pace, time, signature })
     }
 
     /// What the model takes and gives.
@@ -101,7 +107,7 @@ impl Queue {
             return Err(Refused::Full);
         }
         let place = Place::take(&self.waiting, count, self.most).ok_or(Refused::Full)?;
-        match self.sender.try_send(Job { items, options, reply }) {
+        match self.sender.try_send(Job { items, options, reply, begun: Instant::now() }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(Refused::Full),
             Err(TrySendError::Disconnected(_)) => return Err(Refused::Gone),
@@ -144,8 +150,11 @@ struct Worker {
     pace: Arc<Pace>,
     limits: Limits,
     metrics: Arc<ModelMetrics>,
+    turns: Arc<Turns>,
     /// A job that did not fit into the last batch.
     left: Option<Job>,
+    /// Whether the last batch was of several requests.
+    in_company: bool,
 }
 
 impl Worker {
@@ -155,14 +164,16 @@ impl Worker {
         }
     }
 
-    /// The next jobs that ask for the same and fit into a batch; none when nobody can ask any more.
+    /// The next jobs that ask for the same and fit into a batch; none when nobody can ask any more. It waits for others only
+    /// where others are about to come, or came lately: who asks alone is answered at once.
     fn next_batch(&mut self) -> Option<Vec<Job>> {
         let first = match self.left.take() {
             Some(job) => job,
             None => self.jobs.recv().ok()?,
         };
-        let until = Instant::now() + self.limits.window;
         let (options, mut count, mut jobs) = (first.options, first.items.len(), vec![first]);
+        let others = self.in_company || self.waiting.load(Ordering::Acquire) > count;
+        let until = Instant::now() + if others { self.limits.window } else { Duration::ZERO };
         while count < self.limits.batch {
             match self.jobs.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(job) if job.options == options && count + job.items.len() <= self.limits.batch => {
@@ -176,20 +187,26 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
+        self.in_company = jobs.len() > 1;
         Some(jobs)
     }
 
     fn answer(&self, model: &mut dyn Model, jobs: Vec<Job>) {
         let all: usize = jobs.iter().map(|job| job.items.len()).sum();
-        let _place = Place(&self.waiting, all);
+        let place = Place(&self.waiting, all);
         let mut jobs: Vec<Job> = jobs.into_iter().filter(|job| !job.reply.is_closed()).collect(); // who gave up is not answered
         let Some(options) = jobs.first().map(|job| job.options) else { return };
         let counts: Vec<usize> = jobs.iter().map(|job| job.items.len()).collect();
         let items: Vec<Item> = jobs.iter_mut().flat_map(|job| std::mem::take(&mut job.items)).collect();
         let begun = Instant::now();
         let gone = || jobs.iter().all(|job| job.reply.is_closed());
-        let mut answers = self.predict(model, &items, &options, &gone).into_iter();
-        self.pace.saw(items.len(), begun.elapsed());
+        let (answers, computed) = self.predict(model, &items, &options, &gone);
+        let mut answers = answers.into_iter();
+        self.pace.saw(items.len(), begun.elapsed()); // with the turns of other models
+        for job in &jobs {
+            self.metrics.spent(job.begun.elapsed().saturating_sub(computed), computed);
+        }
+        drop(place); // before anybody hears of it: who asks next finds room
         for (job, count) in jobs.into_iter().zip(counts) {
             let _ = job.reply.send(answers.by_ref().take(count).collect());
         }
@@ -197,13 +214,21 @@ impl Worker {
 
     /// All answers, batch by batch. Where a batch fails, each of its inputs is asked alone: one that the model cannot bear
     /// spoils no other, not even of its own request.
-    /// Where nobody waits for an answer any more it stops.
-    fn predict(&self, model: &mut dyn Model, items: &[Item], options: &Options, gone: &dyn Fn() -> bool) -> Answers {
-        let mut answers = Vec::with_capacity(items.len());
+    /// Where nobody waits for an answer any more it stops. With the answers it says how long the model took.
+    fn predict(
+        &self,
+        model: &mut dyn Model,
+        items: &[Item],
+        options: &Options,
+        gone: &dyn Fn() -> bool,
+    ) -> (Answers, Duration) {
+        let (mut answers, mut computed) = (Vec::with_capacity(items.len()), Duration::ZERO);
         for batch in items.chunks(self.limits.batch.max(1)) {
+            let _turn = self.turns.take(); // for each batch anew: a long request lets other models in between
             if gone() {
                 break;
             }
+            let begun = Instant::now();
             self.metrics.batch(batch.len());
             match attempt(model, batch, options) {
                 Ok(answered) => answers.extend(answered),
@@ -215,9 +240,10 @@ impl Worker {
                     }
                 }
             }
+            computed += begun.elapsed();
         }
         self.metrics.drifted(model.drift());
-        answers.into_iter().map(|answer| answer.and_then(finite)).collect()
+        (answers.into_iter().map(|answer| answer.and_then(finite)).collect(), computed)
     }
 }
 

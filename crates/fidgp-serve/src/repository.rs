@@ -11,6 +11,10 @@ use crate::limits::Limits;
 use crate::metrics::{Metrics, ModelMetrics};
 use crate::model::Model;
 use crate::queue::Queue;
+use crate::turns::Turns;
+
+/// What is said to those who ask; the log says more.
+const CANNOT_BE_OPENED: &str = "its folder cannot be opened as it is now; the server's log says why";
 
 /// Opens a model folder.
 pub type Open = dyn Fn(&Path) -> Result<Box<dyn Model>, String> + Send + Sync;
@@ -34,8 +38,10 @@ struct Place {
     seen: Stamp,
     opened: u64,
     served: Option<Arc<Served>>,
-    /// Why it is not served.
-    reason: String,
+    /// How often it was unloaded: what was being opened then is not served.
+    unloaded: u64,
+    /// Why it is not served, in words for those who ask: no paths, no errors.
+    reason: &'static str,
 }
 
 /// A line of `v2/repository/index`.
@@ -47,8 +53,8 @@ pub struct Listed {
     pub version: String,
     /// READY or UNAVAILABLE.
     pub state: &'static str,
-    /// Why it is unavailable.
-    pub reason: String,
+    /// Why it is unavailable, or what is wrong with its folder.
+    pub reason: &'static str,
 }
 
 /// All models of a server.
@@ -58,6 +64,7 @@ pub struct Repository {
     limits: Limits,
     /// One model is opened at a time.
     opening: Mutex<()>,
+    turns: Arc<Turns>,
     /// Of all models.
     pub metrics: Metrics,
 }
@@ -74,11 +81,12 @@ impl Repository {
     /// # Errors
     /// When a name is given twice, or a folder cannot be opened.
     pub fn open(folders: Vec<(String, PathBuf)>, limits: Limits, open: Box<Open>) -> Result<Self, String> {
-        let repository =
-            Self { places: RwLock::default(), open, limits, opening: Mutex::default(), metrics: Metrics::default() };
+        let turns = Arc::new(Turns::new(limits.computing));
+        let (places, opening, metrics) = (RwLock::default(), Mutex::default(), Metrics::default());
+        let repository = Self { places, open, limits, opening, turns, metrics };
         for (name, folder) in folders {
-            let place =
-                Place { seen: Stamp::default(), folder, opened: 0, served: None, reason: "not loaded".to_owned() };
+            let seen = Stamp::default();
+            let place = Place { seen, folder, opened: 0, served: None, unloaded: 0, reason: "not loaded" };
             if repository.write().insert(name.clone(), place).is_some() {
                 return Err(format!("two models are called `{name}`; give one another name with NAME=FOLDER"));
             }
@@ -93,29 +101,29 @@ impl Repository {
     /// When there is no such name or its folder cannot be opened; then the old one stays.
     pub fn load(&self, name: &str) -> Result<(), String> {
         let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        let (folder, number) = {
+        let (folder, number, unloaded) = {
             let places = self.read();
             let place = places.get(name).ok_or_else(|| format!("no model is called `{name}`"))?;
-            (place.folder.clone(), place.opened + 1)
+            (place.folder.clone(), place.opened + 1, place.unloaded)
         };
         let seen = Stamp::of(&folder);
         let version = number.to_string();
         let opened = (self.open)(&folder).and_then(|model| {
             let metrics = self.metrics.model(name, &version);
-            let queue = Queue::start(name, model, &self.limits, metrics.clone()).map_err(|error| error.to_string())?;
-            Ok(Arc::new(Served { version, queue, metrics }))
+            let queue = Queue::start(name, model, &self.limits, metrics.clone(), self.turns.clone());
+            Ok(Arc::new(Served { version, queue: queue.map_err(|error| error.to_string())?, metrics }))
         });
         let mut places = self.write();
         let place = places.get_mut(name).ok_or_else(|| format!("no model is called `{name}`"))?;
         place.seen = seen;
         match opened {
+            Ok(_) if place.unloaded != unloaded => Err(format!("`{name}` was unloaded while it was opened")),
             Ok(served) => {
-                (place.served, place.opened) = (Some(served), number);
-                place.reason.clear();
+                (place.served, place.opened, place.reason) = (Some(served), number, "");
                 Ok(())
             }
             Err(why) => {
-                place.reason.clone_from(&why);
+                place.reason = CANNOT_BE_OPENED;
                 Err(why)
             }
         }
@@ -128,8 +136,8 @@ impl Repository {
     pub fn unload(&self, name: &str) -> Result<(), String> {
         let mut places = self.write();
         let place = places.get_mut(name).ok_or_else(|| format!("no model is called `{name}`"))?;
-        place.served = None;
-        "unloaded".clone_into(&mut place.reason);
+        (place.served, place.reason) = (None, "unloaded");
+        place.unloaded += 1;
         Ok(())
     }
 
@@ -163,7 +171,7 @@ impl Repository {
             name: name.clone(),
             version: place.opened.to_string(),
             state: if place.served.is_some() { "READY" } else { "UNAVAILABLE" },
-            reason: place.reason.clone(),
+            reason: place.reason,
         };
         self.read().iter().map(line).collect()
     }
@@ -200,5 +208,56 @@ impl Stamp {
             .collect();
         files.sort();
         Self(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::model::{Item, ModelError, Options, Outputs, Signature, Takes};
+    use crate::queue::Answers;
+
+    struct Silent;
+
+    impl Model for Silent {
+        fn signature(&self) -> Signature {
+            let (takes, gives) = (Takes::Pictures { size: None }, Outputs::Pixels(Vec::new()));
+            Signature { takes, gives, levels: Vec::new(), scores_ood: false, decides: false }
+        }
+
+        fn predict(&mut self, _: &[Item], _: &Options) -> Result<Answers, ModelError> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Who unloads a model while its folder is opened again has the last word.
+    #[test]
+    fn what_is_unloaded_while_it_is_opened_stays_unloaded() {
+        let (begun, has_begun) = mpsc::channel();
+        let (go, may_go) = mpsc::channel::<()>();
+        let may_go = Mutex::new(may_go);
+        let open = move |_: &Path| -> Result<Box<dyn Model>, String> {
+            begun.send(()).map_err(|error| error.to_string())?;
+            may_go.lock().unwrap().recv().map_err(|error| error.to_string())?;
+            Ok(Box::new(Silent))
+        };
+        go.send(()).unwrap(); // the first time it need not wait
+        let folders = vec![("m".to_owned(), PathBuf::from("nowhere"))];
+        let repository = Repository::open(folders, Limits::default(), Box::new(open)).unwrap();
+        has_begun.recv().unwrap();
+        std::thread::scope(|scope| {
+            let loading = scope.spawn(|| repository.load("m"));
+            has_begun.recv().unwrap();
+            repository.unload("m").unwrap();
+            go.send(()).unwrap();
+            assert!(loading.join().unwrap().unwrap_err().contains("unloaded while"));
+        });
+        assert!(repository.get("m").is_none());
+        assert_eq!(repository.list()[0].reason, "unloaded");
+        go.send(()).unwrap();
+        repository.load("m").unwrap();
+        assert!(repository.get("m").is_some(), "it can be loaded again");
     }
 }

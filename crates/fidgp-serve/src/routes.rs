@@ -11,21 +11,21 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
 
 use crate::answer::Answer;
+use crate::bodies::Room;
 use crate::failure::{Failure, body};
 use crate::limits::Limits;
-use crate::log::PredictionLog;
-use crate::model::{Item, ModelError, Options};
+use crate::log::{PredictionLog, Source};
+use crate::metrics::ModelMetrics;
+use crate::model::{Item, ModelError, Options, Takes};
 use crate::plain;
 use crate::protocol::{self, BadRequest, IndexRequest, InferRequest, ServerMetadata};
 use crate::repository::{Repository, Served};
-use crate::security::Token;
+use crate::security::{Neighbours, Token};
 
 /// What all requests share.
 #[derive(Debug)]
@@ -36,14 +36,16 @@ pub struct App {
     pub limits: Limits,
     /// Asked for, where there is one.
     pub token: Option<Token>,
+    /// Looked for where there is none.
+    pub neighbours: Neighbours,
     /// Where answers are written.
     pub log: Option<PredictionLog>,
     /// Whether models may be loaded and unloaded by request.
     pub control: bool,
     /// Whether new requests are taken.
     pub ready: AtomicBool,
-    /// Kibibytes of bodies that may be in memory.
-    pub memory: Arc<Semaphore>,
+    /// Memory for bodies.
+    pub room: Room,
     /// Numbers requests that bring no id.
     pub requests: AtomicU64,
 }
@@ -90,14 +92,14 @@ pub fn router(app: Arc<App>) -> Router {
 
 /// Puts ids and safe headers around every answer, makes every error JSON, and counts it.
 async fn frame(State(app): Shared, request: Request, next: Next) -> Response {
-    let id = request_id(&app, request.headers());
+    let source = Source { request: request_id(&app, request.headers()), trace: trace_id(request.headers()) };
     let passed_on: Vec<_> = ["traceparent", "tracestate"]
         .into_iter()
         .filter_map(|name| Some((HeaderName::from_static(name), request.headers().get(name)?.clone())))
         .collect();
     let (method, path, begun) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
     let mut request = request;
-    request.extensions_mut().insert(RequestId(id.clone()));
+    request.extensions_mut().insert(source.clone());
     let mut response = next.run(request).await;
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
@@ -112,7 +114,7 @@ async fn frame(State(app): Shared, request: Request, next: Next) -> Response {
         }
     }
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    if let Ok(id) = HeaderValue::from_str(&source.request) {
         headers.insert("x-request-id", id);
     }
     headers.extend(passed_on);
@@ -120,14 +122,21 @@ async fn frame(State(app): Shared, request: Request, next: Next) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-    tracing::info!(target: "serve", %method, path, status = status.as_u16(), id, ms = begun.elapsed().as_secs_f64() * 1e3);
+    let (id, trace_id) = (source.request, source.trace);
+    let (status, ms) = (status.as_u16(), begun.elapsed().as_secs_f64() * 1e3);
+    tracing::info!(target: "serve", %method, path, status, id, trace_id, ms);
     response
 }
 
-/// The id of a request, as it came or new.
-#[derive(Clone, Debug)]
-struct RequestId(String);
+/// The id of the trace that a request belongs to: `traceparent` is `00-TRACE-SPAN-FLAGS`.
+fn trace_id(headers: &HeaderMap) -> Option<String> {
+    let mut parts = headers.get("traceparent")?.to_str().ok()?.split('-');
+    let (_, trace) = (parts.next()?, parts.next()?);
+    let hex = trace.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    (trace.len() == 32 && hex && trace.bytes().any(|byte| byte != b'0')).then(|| trace.to_owned())
+}
 
+/// The id of a request, as it came or new.
 fn request_id(app: &App, headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|id| id.to_str().ok());
     let sound = |id: &&str| !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -142,43 +151,20 @@ async fn admit(State(app): Shared, request: Request, next: Next) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return response;
     }
+    let refused = app.token.is_none().then(|| app.neighbours.refuse(request.method(), request.headers())).flatten();
+    if let Some(why) = refused {
+        return Failure::new(StatusCode::FORBIDDEN, why).into_response();
+    }
     if request.headers().get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Failure::unsupported("send the body as it is, without Content-Encoding").into_response();
     }
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    match received(&app, request).await {
-        Ok((request, _room)) => next.run(request).await,
+    match app.room.received(request).await {
+        Ok((request, _place)) => next.run(request).await,
         Err(failure) => failure.into_response(),
     }
-}
-
-/// A request with its whole body, and the room that was taken for it. Room is taken for what has come, not for what was
-/// announced: who sends slowly holds up nobody.
-async fn received(app: &App, request: Request) -> Result<(Request, OwnedSemaphorePermit), Failure> {
-    let most = app.limits.body;
-    let too_large = || Failure::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {most} bytes"));
-    let full =
-        |_| Failure::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are being read; try again in a second");
-    let length =
-        request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > most) {
-        return Err(too_large());
-    }
-    let (head, mut body) = request.into_parts();
-    let (mut bytes, mut room) = (Vec::new(), app.memory.clone().try_acquire_many_owned(1).map_err(full)?);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| BadRequest::new("the body is broken or ends early"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > most {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(&data);
-        let more = (bytes.len() / 1024 + 1).saturating_sub(room.num_permits()) as u32;
-        room.merge(app.memory.clone().try_acquire_many_owned(more).map_err(full)?);
-    }
-    Ok((Request::from_parts(head, Body::from(bytes)), room))
 }
 
 async fn ready(State(app): Shared) -> Response {
@@ -261,20 +247,21 @@ fn control(app: &App) -> Result<(), Failure> {
 
 async fn metrics(State(app): Shared) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (kind, app.repository.metrics.text(&app.repository.waiting())).into_response()
+    (kind, app.repository.metrics.text(&app.repository.waiting(), app.room.taken())).into_response()
 }
 
 async fn infer(State(app): Shared, Path(address): Path<Address>, request: Request) -> Result<Response, Failure> {
     let served = find(&app, &address)?;
-    let id = request_id_of(&request);
+    let source = source_of(&request);
     let length = request.headers().get(protocol::JSON_LENGTH).map(|length| length.to_str().unwrap_or("").to_owned());
     let body = body(request).await?;
-    let request = InferRequest::read(&protocol::split(&body, length.as_deref())?)?;
+    let request = InferRequest::read(&protocol::split(&body, length.as_deref())?, &app.limits)?;
+    request.check_address(&address.model, &served.version)?;
     let wanted = protocol::wanted(&request, served.queue.signature())?;
-    let options = protocol::options(&request.parameters, &app.limits)?;
+    let options = protocol::options(&request.parameters, served.queue.signature(), &app.limits)?;
     let level = protocol::level(&request.parameters, served.queue.signature())?;
     let items = protocol::items(&request.inputs, served.queue.signature(), &app.limits)?;
-    let answers = ask(&app, &served, (&address.model, &id), items, options).await?;
+    let answers = ask(&app, &served, (&address.model, source), items, options).await?;
     let sound = |(place, answer): (usize, Result<Answer, ModelError>)| {
         answer.map(|answer| at(level, answer)).map_err(|error| of_model(&error, &format!("input {place}: ")))
     };
@@ -308,14 +295,14 @@ async fn predict(
             .ok_or_else(|| BadRequest::new("several models are served (or none): say which with ?model=NAME"))?,
     };
     let (options, level) = query.options(served.queue.signature(), &app.limits)?;
-    let id = request_id_of(&request);
+    let source = source_of(&request);
     let (names, items): (Vec<_>, Vec<_>) =
         plain::items(request, served.queue.signature(), &app.limits).await?.into_iter().unzip();
-    let answers = ask(&app, &served, (&name, &id), items, options).await?;
+    let answers = ask(&app, &served, (&name, source), items, options).await?;
     let (mut said, mut failed) = (Vec::new(), Vec::new());
-    for (input, answer) in names.into_iter().zip(answers) {
+    for (place, (input, answer)) in names.into_iter().zip(answers).enumerate() {
         match answer {
-            Ok(answer) => said.push(named(&input, &at(level, answer))?),
+            Ok(answer) => said.push(named(&input, place, &at(level, answer), &served.queue.signature().takes)?),
             Err(ModelError::Input(why)) => failed.push(json!({"input": input, "error": why})),
             Err(error) => return Err(of_model(&error, "")),
         }
@@ -340,43 +327,66 @@ fn said_nothing(body: &Value) -> bool {
     body["inputs"].as_array().is_some_and(Vec::is_empty)
 }
 
-fn named(input: &str, answer: &Answer) -> Result<Value, Failure> {
+/// An answer with the names of its input, as `fidgp predict --json` writes it.
+fn named(input: &str, place: usize, answer: &Answer, takes: &Takes) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(answer)
         .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     if let crate::answer::Prediction::Pixels { map, .. } = &answer.prediction {
         value["map"] = format!("data:image/png;base64,{}", protocol::base64(map)).into();
     }
     value["input"] = input.into();
+    if let Takes::Rows { features, .. } = takes {
+        let cells = features.iter().cloned().zip(answer.features.iter().cloned());
+        value["row"] = place.into();
+        value["features"] = Value::Object(cells.collect());
+        value["out_of_range"] = json!(answer.out_of_range);
+        value["flags"] = json!(answer.flags);
+    }
     Ok(value)
 }
 
-fn request_id_of(request: &Request) -> String {
-    request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.clone())
+fn source_of(request: &Request) -> Source {
+    request.extensions().get::<Source>().cloned().unwrap_or_default()
+}
+
+/// A request to a model. It counts as failed unless it is answered, also where its time runs out and nobody looks after it.
+struct Asked<'a> {
+    metrics: &'a ModelMetrics,
+    begun: Instant,
+    answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.metrics.failed(self.begun.elapsed());
+        }
+    }
 }
 
 /// Waits for the model, and counts and logs what it says.
 async fn ask(
-    app: &App,
+    app: &Arc<App>,
     served: &Served,
-    (model, request): (&str, &str),
+    (model, source): (&str, Source),
     items: Vec<Item>,
     options: Options,
 ) -> Result<Vec<Result<Answer, ModelError>>, Failure> {
     if !app.ready.load(Ordering::Relaxed) {
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"));
     }
-    let begun = Instant::now();
-    let kept = app.log.as_ref().map(|log| (log, items.clone()));
+    let mut asked = Asked { metrics: &served.metrics, begun: Instant::now(), answered: false };
     let answers = served.queue.ask(items, options).await?;
-    if answers.iter().any(|answer| matches!(answer, Err(ModelError::Failed(_)))) {
-        served.metrics.failed(begun.elapsed());
-    } else {
-        served.metrics.answered(answers.iter().flatten(), begun.elapsed());
+    if !answers.iter().any(|answer| matches!(answer, Err(ModelError::Failed(_)))) {
+        asked.answered = true;
+        served.metrics.answered(answers.iter().flatten(), asked.begun.elapsed());
     }
-    if let Some((log, items)) = kept {
-        let (items, sound): (Vec<_>, Vec<_>) =
-            items.into_iter().zip(&answers).filter_map(|(item, answer)| Some((item, answer.clone().ok()?))).unzip();
-        if let Err(error) = log.write(model, request, &items, &sound) {
+    if app.log.is_some() {
+        let sound: Vec<Answer> = answers.iter().flatten().cloned().collect();
+        let (writing, model) = (app.clone(), model.to_owned());
+        let write = move || writing.log.as_ref().map_or(Ok(()), |log| log.write(&model, &source, &sound));
+        let written = tokio::task::spawn_blocking(write).await;
+        if let Err(error) = written.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             app.repository.metrics.unlogged();
             tracing::warn!(target: "serve", "the prediction log cannot be written: {error}");
         }

@@ -15,11 +15,12 @@ use hyper_util::rt::TokioTimer;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::bodies::Room;
 use crate::limits::Limits;
 use crate::log::PredictionLog;
 use crate::repository::Repository;
 use crate::routes::{App, LOOK_EVERY, router};
-use crate::security::Token;
+use crate::security::{Neighbours, Token};
 
 /// Host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,15 +73,12 @@ impl Server {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((address.host.as_str(), address.port))?;
         listener.set_nonblocking(true)?;
-        // bodies in memory: four of the largest, whatever the number of connections
-        let memory = Arc::new(Semaphore::new(4 * (limits.body / 1024 + 1)));
+        let neighbours = Neighbours::of(&address.host, &listener.local_addr()?);
+        let room = Room::new(limits.body);
         let Settings { token, log, control } = settings;
         let (ready, requests) = (AtomicBool::new(true), AtomicU64::new(0));
-        Ok(Self {
-            listener,
-            tls,
-            app: Arc::new(App { repository, limits, token, log, control, ready, memory, requests }),
-        })
+        let app = App { repository, limits, token, neighbours, log, control, ready, room, requests };
+        Ok(Self { listener, tls, app: Arc::new(app) })
     }
 
     /// Where it listens.

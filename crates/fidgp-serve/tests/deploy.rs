@@ -89,6 +89,10 @@ fn the_unit_and_the_dockerfile_agree_with_the_program() {
     for line in unit.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', '['])) {
         assert!(line.split_once('=').is_some_and(|(key, _)| key.chars().all(char::is_alphanumeric)), "{line}");
     }
+    let ignored = text(".dockerignore");
+    for folder in ["target", ".git", ".cargo/config.toml"] {
+        assert!(ignored.lines().any(|line| line == folder), "{folder} would be sent to the container engine");
+    }
     let dockerfile = text("deploy/Dockerfile");
     let entry = dockerfile.lines().find_map(|line| line.strip_prefix("ENTRYPOINT ")).unwrap();
     is_a_command(&serde_json::from_str::<Vec<String>>(entry).unwrap(), "Dockerfile");
@@ -98,4 +102,22 @@ fn the_unit_and_the_dockerfile_agree_with_the_program() {
     let minor = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse::<u32>().unwrap();
     assert!(minor(toolchain) >= minor(needed), "the Dockerfile builds with Rust 1.{toolchain}, too old");
     assert!(dockerfile.contains("\nUSER "), "it does not run as root");
+}
+
+/// systemd's own check of the unit, where it is installed; the program is replaced by one that is there.
+#[cfg(target_os = "linux")]
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    use std::process::Command;
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        return; // no systemd here
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("fidgp.service");
+    fs::write(&unit, text("deploy/fidgp.service").replace("/usr/local/bin/fidgp ", "/bin/true ")).unwrap();
+    let said = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output().unwrap();
+    let words = [said.stdout, said.stderr].concat();
+    let words = String::from_utf8_lossy(&words);
+    let about_it: Vec<_> = words.lines().filter(|line| line.contains("fidgp.service")).collect();
+    assert!(about_it.is_empty(), "{about_it:#?}");
 }

@@ -3,13 +3,13 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::at_least_1;
 
 /// Serve models over HTTP, with their uncertainty.
 ///
-/// Speaks the Open Inference Protocol v2 (clients of KServe and Triton work as they are), answers plain requests at /predict,
+/// Speaks the Open Inference Protocol v2 (clients of KServe and Triton work unchanged), answers plain requests at /predict,
 /// has a page to try it at /, and metrics for Prometheus at /metrics. Listens on this machine only unless --host says otherwise.
 /// Ctrl-C or SIGTERM finishes the requests under way.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct Serve {
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Threads inside an operation [default: all cores]
+    /// Threads inside an operation [default: 1 if all models are MLPs, whose matrices are small; otherwise all cores]
     #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
     /// File with a token that requests must send (Authorization: Bearer TOKEN)
@@ -49,17 +49,23 @@ pub struct Serve {
     /// Log the features of rows as well
     #[arg(long, requires = "log")]
     pub log_inputs: bool,
+    /// Print a line for each request, with its time, status and ids
+    #[arg(long, value_name = "FORMAT")]
+    pub requests: Option<LogFormat>,
     /// Inputs that go through a model at once
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub batch: u32,
-    /// How long a request waits for others to share its batch, milliseconds
+    /// Models that compute at the same time; the others wait for their turn
+    #[arg(long, value_name = "N", default_value = "1", value_parser = at_least_1::<NonZero<u16>>)]
+    pub computing: NonZero<u16>,
+    /// How long a request waits for others to share its batch, milliseconds; a lone request does not wait
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=10_000))]
     pub window_ms: u64,
     /// Inputs that may wait for a model before requests are refused
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub queue: u32,
     /// Largest body of a request, MiB
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub body_mb: u32,
     /// Largest picture, million pixels [default: 50, or 4 for segmentation]
     #[arg(long, value_name = "MP", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -70,4 +76,13 @@ pub struct Serve {
     /// Let requests load and unload models
     #[arg(long)]
     pub allow_control: bool,
+}
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// An object in each line.
+    Json,
 }

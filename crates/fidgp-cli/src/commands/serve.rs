@@ -1,6 +1,7 @@
 //! `fidgp serve`
 
 mod model;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ pub fn run(arguments: &Serve) -> Outcome {
     let folders = arguments.models.iter().map(|model| named(model)).collect::<Result<Vec<_>, _>>()?;
     let device = device::choose(&arguments.device)?;
     let settings = settings(arguments)?;
-    set_threads(arguments, &folders[0].1, device)?;
+    set_threads(arguments, &folders)?;
     let stop = super::stop_on_interrupt();
     let limits = limits(arguments);
     let names: Vec<_> = folders.iter().map(|(name, _)| name.clone()).collect();
@@ -90,10 +91,14 @@ fn opener(device: Device, most_pixels: Option<u64>) -> Box<Open> {
     })
 }
 
-/// One setting for the process: that of the first model where nobody says otherwise.
-fn set_threads(arguments: &Serve, first: &Path, device: Device) -> Result<(), LabError> {
-    let trained = Trained::open(first, device)?;
-    tch::set_num_threads(threads_for(&trained.config, arguments.threads)?);
+/// One setting for the process: as many threads as the model needs that needs most.
+fn set_threads(arguments: &Serve, folders: &[(String, PathBuf)]) -> Result<(), LabError> {
+    let mut threads = 1;
+    let configs = folders.iter().filter_map(|(_, folder)| Trained::config_of(folder).ok()); // who has none is named when opened
+    for config in configs {
+        threads = threads.max(threads_for(&config, arguments.threads)?);
+    }
+    tch::set_num_threads(threads);
     Ok(())
 }
 
@@ -119,6 +124,7 @@ fn limits(arguments: &Serve) -> Limits {
         queue: arguments.queue as usize,
         batch: arguments.batch as usize,
         window: Duration::from_millis(arguments.window_ms),
+        computing: arguments.computing.get().into(),
         time: Duration::from_secs(arguments.timeout),
         ..Limits::default()
     }

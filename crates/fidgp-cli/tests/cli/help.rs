@@ -18,6 +18,7 @@ fn every_command_explains_itself() {
         "calibrate",
         "reference",
         "monitor",
+        "serve",
         "complexity",
         "report",
         "cost",

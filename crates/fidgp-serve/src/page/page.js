@@ -1,7 +1,8 @@
 "use strict";
 const $ = (id) => document.getElementById(id);
-let features = [];
+let columns = []; // what a row has: names, what they hold, texts that are known
 let example = [];
+let gaps = false; // whether a value may be missing
 let chosen = null; // the picture to send
 
 function headers(more) {
@@ -42,20 +43,54 @@ async function describe() {
   const name = $("model").value;
   if (!name) { $("about").textContent = "No model is ready."; return; }
   const model = await asked("v2/models/" + encodeURIComponent(name), { headers: headers() });
-  const rows = model.inputs[0].name === "row";
+  const { takes, features, example: middle, target, classes } = model.parameters;
+  const rows = takes === "row";
   $("pictures").hidden = rows;
   $("row").hidden = !rows;
-  features = rows ? model.parameters.features : [];
-  example = rows ? model.parameters.example || [] : [];
+  gaps = rows && Boolean(model.parameters.columns);
+  columns = rows ? model.parameters.columns || features.map((name) => ({ name, holds: "number" })) : [];
+  example = (rows && middle) || [];
   $("example").hidden = rows && !example.length;
-  $("features").replaceChildren(...features.map((feature, place) => {
-    const label = element("label", feature + " ");
-    const input = element("input");
-    input.type = "number"; input.step = "any"; input.id = "feature-" + place; input.required = true;
-    label.append(input);
-    return label;
-  }));
-  $("about").textContent = rows ? "This model predicts " + model.parameters.target + " from a row of numbers." : "This model looks at pictures.";
+  $("features").replaceChildren(...columns.map(field));
+  $("answer").replaceChildren();
+  take(null);
+  const few = classes && classes.length <= 6 ? " (" + classes.join(", ") + ")" : "";
+  const gives = target ? "predicts " + target : "chooses one of " + (classes || []).length + " classes" + few;
+  const words = rows ? gives + (gaps ? " from a row. Leave a field empty if its value is missing." : " from a row of numbers.")
+    : model.inputs[0].name === "picture" ? "gives every pixel of a picture one of " + classes.length + " classes" + few + "."
+      : gives + " for a picture.";
+  $("about").textContent = "This model " + words;
+}
+
+/* A field for a column, as it suits what the column holds. */
+function field(column, place) {
+  const label = element("label", column.name + " "), known = element("datalist");
+  const input = element(column.holds === "boolean" ? "select" : "input");
+  if (column.holds === "boolean") {
+    for (const [value, text] of [["", "missing"], ["true", "yes"], ["false", "no"]]) {
+      const option = element("option", text);
+      option.value = value;
+      input.append(option);
+    }
+  } else if (column.holds === "text") {
+    known.id = "known-" + place;
+    known.append(...(column.levels || []).map((level) => { const option = element("option"); option.value = level; return option; }));
+    input.type = "text"; input.setAttribute("list", known.id);
+  } else if (column.holds === "date") {
+    input.type = "date";
+  } else {
+    input.type = "number"; input.step = "any"; input.required = !gaps;
+  }
+  input.id = "feature-" + place;
+  label.append(input, known);
+  return label;
+}
+
+/* What stands in a field, as the server takes it; nothing is a missing value. */
+function valueOf(column, place) {
+  const text = $("feature-" + place).value;
+  if (text === "") return null;
+  return column.holds === "number" ? Number(text) : column.holds === "boolean" ? text === "true" : text;
 }
 
 function show(nodes) { $("answer").replaceChildren(...nodes); $("answer").scrollIntoView({ block: "nearest" }); }
@@ -130,6 +165,7 @@ function drawn() {
 function take(file) {
   chosen = file;
   $("preview").hidden = !file;
+  if (!file) $("file").value = "";
   if (file) $("preview").src = URL.createObjectURL(file);
 }
 
@@ -139,12 +175,13 @@ function answerOf(input, model) {
   if (input.probabilities) {
     const classes = model.parameters.classes;
     const top = input.probabilities.map((p, place) => [classes[place], p]).sort((a, b) => b[1] - a[1]).slice(0, 5);
-    if (!input.decision) nodes.push(element("p", input.class, "verdict"));
+    nodes.push(element("p", input.class + " (" + (100 * input.probability).toFixed(1) + " %)", "verdict"));
     nodes.push(bars(top.map(([name, p]) => [name, p, (100 * p).toFixed(1) + " %"]), 1));
     for (const set of input.sets || []) nodes.push(element("p", "With probability " + set.level + " one of: " + set.classes.join(", ")));
   } else if (input.mean !== undefined) {
     nodes.push(element("p", round(input.mean) + " ± " + round(input.sd), "verdict"));
-    for (const part of input.intervals || []) nodes.push(element("p", "With probability " + part.level + " between " + round(part.lower) + " and " + round(part.upper)));
+    const end = (value, none) => (value === null ? none : round(value));
+    for (const part of input.intervals || []) nodes.push(element("p", "With probability " + part.level + " between " + end(part.lower, "minus infinity") + " and " + end(part.upper, "infinity")));
   } else if (input.map) {
     nodes.push(overlay(input.map));
     const classes = model.parameters.classes;
@@ -158,6 +195,12 @@ function answerOf(input, model) {
   nodes.push(bars(parts.map(([name, value]) => [name, value, round(value)]), Math.max(...parts.map((part) => part[1]), 1e-12)));
   nodes.push(element("p", doubt(input)));
   if (input.ood_p !== undefined) nodes.push(element("p", "Probability of so unusual an input among those like the training data: " + round(input.ood_p)));
+  const notes = [...(input.flags || []), ...(input.out_of_range || [])];
+  if (notes.length) {
+    const list = element("ul");
+    list.append(...notes.map((note) => element("li", note)));
+    nodes.push(element("h2", "Notes on this input"), list);
+  }
   return nodes;
 }
 
@@ -167,8 +210,8 @@ $("ask").addEventListener("submit", async (event) => {
   if ($("draws").value) query.set("draws", $("draws").value);
   try {
     let options;
-    if (features.length) {
-      const row = Object.fromEntries(features.map((feature, place) => [feature, Number($("feature-" + place).value)]));
+    if (columns.length) {
+      const row = Object.fromEntries(columns.map((column, place) => [column.name, valueOf(column, place)]));
       options = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify({ row }) };
     } else {
       const file = chosen;
@@ -186,7 +229,10 @@ $("model").addEventListener("change", () => describe().then(load).catch(fail));
 $("token").addEventListener("change", () => listModels().catch(fail));
 $("file").addEventListener("change", () => take($("file").files[0] || null));
 $("example").addEventListener("click", async () => {
-  if (features.length) features.forEach((_, place) => { $("feature-" + place).value = Number(example[place].toPrecision(4)); });
+  if (columns.length) columns.forEach((_, place) => {
+    const value = example[place];
+    $("feature-" + place).value = typeof value === "number" ? Number(value.toPrecision(4)) : value === null ? "" : String(value);
+  });
   else take(await drawn());
   $("ask").requestSubmit();
 });

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::BadRequest;
+use super::scalars::scalars;
 
 /// `POST v2/repository/index`
 #[derive(Debug, Default, Deserialize)]
@@ -30,7 +31,7 @@ impl IndexRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ControlRequest {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalars")]
     parameters: Map<String, Value>,
 }
 

@@ -1,5 +1,6 @@
 //! The numbers and texts of a tensor, from JSON or from bytes.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
@@ -45,6 +46,8 @@ impl Datatype {
 pub enum Data {
     /// Numbers; integers beyond 2⁵³ are refused.
     Numbers(Vec<f64>),
+    /// Whole numbers from 0 to 255, as they came as bytes: pictures are large.
+    Octets(Vec<u8>),
     /// Texts, or the bytes of files.
     Bytes(Vec<Vec<u8>>),
 }
@@ -54,6 +57,7 @@ impl Data {
     pub fn len(&self) -> usize {
         match self {
             Self::Numbers(numbers) => numbers.len(),
+            Self::Octets(octets) => octets.len(),
             Self::Bytes(bytes) => bytes.len(),
         }
     }
@@ -63,12 +67,29 @@ impl Data {
         self.len() == 0
     }
 
+    /// The numbers, where it holds such.
+    pub fn numbers(&self) -> Option<Cow<'_, [f64]>> {
+        match self {
+            Self::Numbers(numbers) => Some(numbers.into()),
+            Self::Octets(octets) => Some(octets.iter().map(|octet| f64::from(*octet)).collect()),
+            Self::Bytes(_) => None,
+        }
+    }
+
+    /// The whole numbers that came as bytes.
+    pub fn octets(&self) -> &[u8] {
+        if let Self::Octets(octets) = self { octets } else { &[] }
+    }
+
     /// Elements from the protocol's little-endian bytes.
     ///
     /// # Errors
     /// When their number or a length does not fit.
     pub fn from_bytes(datatype: Datatype, bytes: &[u8]) -> Result<Self, BadRequest> {
         let Some(size) = datatype.size() else { return texts(bytes) };
+        if datatype == Datatype::Uint8 {
+            return Ok(Self::Octets(bytes.to_vec()));
+        }
         if !bytes.len().is_multiple_of(size) {
             return Err(BadRequest::new(format!(
                 "{} bytes are no whole number of elements of {size} bytes",
@@ -83,6 +104,7 @@ impl Data {
     pub fn to_bytes(&self, datatype: Datatype) -> Vec<u8> {
         match self {
             Self::Numbers(numbers) => numbers.iter().flat_map(|number| element(datatype, *number)).collect(),
+            Self::Octets(octets) => octets.clone(),
             Self::Bytes(texts) => texts.iter().flat_map(|text| [&length(text)[..], text].concat()).collect(),
         }
     }
@@ -160,6 +182,7 @@ impl Serialize for Data {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Numbers(numbers) => numbers.serialize(serializer),
+            Self::Octets(octets) => serializer.collect_seq(octets),
             Self::Bytes(texts) => serializer.collect_seq(texts.iter().map(|text| String::from_utf8_lossy(text))),
         }
     }
@@ -185,7 +208,7 @@ impl Flat {
                 numbers.push(number);
                 Ok(())
             }
-            Data::Bytes(_) => Err(E::custom("numbers and texts in one tensor")),
+            Data::Bytes(_) | Data::Octets(_) => Err(E::custom("numbers and texts in one tensor")),
         }
     }
 
@@ -195,7 +218,7 @@ impl Flat {
                 texts.push(text.as_bytes().to_vec());
                 Ok(())
             }
-            Data::Numbers(_) => Err(E::custom("numbers and texts in one tensor")),
+            Data::Numbers(_) | Data::Octets(_) => Err(E::custom("numbers and texts in one tensor")),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! A request to infer: tensors in, and what is wanted of the answer.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::scalars::scalars;
 use super::{BadRequest, Data, Datatype, Parts};
 use crate::limits::Limits;
 use crate::model::{Item, Options, Signature, Takes};
@@ -13,8 +16,12 @@ use crate::model::{Item, Options, Signature, Takes};
 pub struct InferRequest {
     /// Chosen by the client, sent back.
     pub id: Option<String>,
+    /// The model of the path once more, as KServe's client sends it.
+    pub model_name: Option<String>,
+    /// Its version once more.
+    pub model_version: Option<String>,
     /// `draws`, `tolerance`, `level`, `binary_data_output`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalars")]
     pub parameters: Map<String, Value>,
     /// Tensors.
     pub inputs: Vec<RequestTensor>,
@@ -33,7 +40,7 @@ pub struct RequestTensor {
     /// The type of its elements.
     pub datatype: Datatype,
     /// `binary_data_size`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalars")]
     pub parameters: Map<String, Value>,
     /// Its elements, unless they follow as bytes.
     pub data: Option<Data>,
@@ -46,7 +53,7 @@ pub struct RequestedOutput {
     /// Its name.
     pub name: String,
     /// `binary_data`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalars")]
     pub parameters: Map<String, Value>,
 }
 
@@ -55,11 +62,12 @@ impl InferRequest {
     ///
     /// # Errors
     /// When it is not what the protocol says; the message names the field.
-    pub fn read(parts: &Parts) -> Result<Self, BadRequest> {
+    pub fn read(parts: &Parts, limits: &Limits) -> Result<Self, BadRequest> {
         let mut request: Self =
             serde_json::from_slice(parts.json).map_err(|error| BadRequest::new(error.to_string()))?;
         let mut rest = parts.tensors;
         for tensor in &mut request.inputs {
+            tensor.check_rows(limits)?; // before its bytes become anything larger
             tensor.take_bytes(&mut rest)?;
             tensor.check()?;
         }
@@ -68,9 +76,33 @@ impl InferRequest {
         }
         Err(BadRequest::new(format!("{} bytes follow the JSON that no input asks for by binary_data_size", rest.len())))
     }
+
+    /// Refuses a request that names another model or version than its path.
+    ///
+    /// # Errors
+    /// When it does.
+    pub fn check_address(&self, model: &str, version: &str) -> Result<(), BadRequest> {
+        for (field, given, served) in
+            [("model_name", &self.model_name, model), ("model_version", &self.model_version, version)]
+        {
+            if let Some(given) = given.as_ref().filter(|given| *given != served) {
+                return Err(BadRequest::new(format!("{field} is {given:?}, the path leads to {served:?}")));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl RequestTensor {
+    /// Refuses more inputs than a request may hold by what the shape says.
+    fn check_rows(&self, limits: &Limits) -> Result<(), BadRequest> {
+        let rows = self.shape.first().copied().unwrap_or(1);
+        if rows <= limits.items as u64 {
+            return Ok(());
+        }
+        Err(BadRequest::new(format!("input `{}`: {}", self.name, too_many(rows, limits))))
+    }
+
     /// Takes its elements from the bytes behind the JSON, where it says that they are there.
     fn take_bytes(&mut self, rest: &mut &[u8]) -> Result<(), BadRequest> {
         only_parameter(&self.parameters, "binary_data_size", &self.name)?;
@@ -110,8 +142,8 @@ impl RequestTensor {
 /// What the request asks for in its parameters. `binary_data_output` is read elsewhere.
 ///
 /// # Errors
-/// On a parameter that is not known or cannot be.
-pub fn options(parameters: &Map<String, Value>, limits: &Limits) -> Result<Options, BadRequest> {
+/// On a parameter that is not known, cannot be, or means nothing to the model.
+pub fn options(parameters: &Map<String, Value>, signature: &Signature, limits: &Limits) -> Result<Options, BadRequest> {
     let mut options = Options::default();
     for (name, value) in parameters {
         match name.as_str() {
@@ -119,6 +151,10 @@ pub fn options(parameters: &Map<String, Value>, limits: &Limits) -> Result<Optio
                 let draws = value.as_u64().filter(|draws| (1..=limits.draws).contains(draws));
                 let wrong = || BadRequest::new(format!("draws must be a whole number from 1 to {}", limits.draws));
                 options.draws = Some(draws.ok_or_else(wrong)?);
+            }
+            "tolerance" if !signature.bears_tolerance() => {
+                let why = "tolerance is for models that classify pictures; ask this one for more `draws` instead";
+                return Err(BadRequest::new(why));
             }
             "tolerance" => {
                 let tolerance = value.as_f64().filter(|tolerance| *tolerance > 0.0 && *tolerance < 1.0);
@@ -179,7 +215,7 @@ impl RequestedOutput {
 pub fn items(tensors: &[RequestTensor], signature: &Signature, limits: &Limits) -> Result<Vec<Item>, BadRequest> {
     let items = match &signature.takes {
         Takes::Pictures { size } => pictures(only(tensors, &["image", "picture"])?, *size)?,
-        Takes::Rows { features, mixed: true, .. } => cells(tensors, features)?,
+        Takes::Rows { features, columns, .. } if !columns.is_empty() => cells(tensors, features)?,
         Takes::Rows { features, .. } if is_matrix(tensors) => matrix(only(tensors, &["row"])?, features.len())?,
         Takes::Rows { features, .. } => columns(tensors, features)?,
     };
@@ -194,11 +230,14 @@ pub fn items(tensors: &[RequestTensor], signature: &Signature, limits: &Limits) 
 pub fn check_count(count: usize, limits: &Limits) -> Result<(), BadRequest> {
     match count {
         0 => Err(BadRequest::new("the request has no inputs")),
-        count if count > limits.items => {
-            Err(BadRequest::new(format!("{count} inputs are more than the {} of a request", limits.items)))
-        }
+        count if count > limits.items => Err(BadRequest::new(too_many(count as u64, limits))),
         _ => Ok(()),
     }
+}
+
+/// That a request holds too much.
+pub fn too_many(count: u64, limits: &Limits) -> String {
+    format!("{count} inputs are more than the {} of a request", limits.items)
 }
 
 fn only<'a>(tensors: &'a [RequestTensor], names: &[&str]) -> Result<&'a RequestTensor, BadRequest> {
@@ -215,7 +254,7 @@ fn only<'a>(tensors: &'a [RequestTensor], names: &[&str]) -> Result<&'a RequestT
 fn pictures(tensor: &RequestTensor, size: Option<[i64; 3]>) -> Result<Vec<Item>, BadRequest> {
     match (&tensor.data, size) {
         (Some(Data::Bytes(files)), _) => Ok(files.iter().cloned().map(Item::Picture).collect()),
-        (Some(Data::Numbers(numbers)), Some(size)) => {
+        (Some(data @ (Data::Numbers(_) | Data::Octets(_))), Some(size)) => {
             let wanted = size.map(|side| side as u64);
             if tensor.shape.len() != 4 || tensor.shape[1..] != wanted {
                 let why = format!(
@@ -224,17 +263,31 @@ fn pictures(tensor: &RequestTensor, size: Option<[i64; 3]>) -> Result<Vec<Item>,
                 );
                 return Err(BadRequest::new(why));
             }
+            let each = wanted.iter().product::<u64>().max(1) as usize;
+            let Data::Numbers(numbers) = data else {
+                return Ok(data.octets().chunks_exact(each).map(of_octets).collect());
+            };
             if numbers.iter().any(|pixel| !(0.0..=255.0).contains(pixel)) {
                 return Err(BadRequest::new(format!(
                     "input `{}`: pixels are numbers from 0 to 255, not normalised",
                     tensor.name
                 )));
             }
-            let each = numbers.chunks_exact(wanted.iter().product::<u64>().max(1) as usize);
-            Ok(each.map(|pixels| Item::Pixels(pixels.iter().map(|pixel| *pixel as f32).collect())).collect())
+            let of_numbers = |pixels: &[f64]| Item::Pixels(pixels.iter().map(|pixel| *pixel as f32).collect());
+            Ok(numbers.chunks_exact(each).map(of_numbers).collect())
         }
         _ => Err(BadRequest::new("this model takes picture files (datatype BYTES)")),
     }
+}
+
+fn of_octets(pixels: &[u8]) -> Item {
+    Item::Pixels(pixels.iter().map(|pixel| f32::from(*pixel)).collect())
+}
+
+/// The numbers of a tensor.
+fn numbers(tensor: &RequestTensor) -> Result<Cow<'_, [f64]>, BadRequest> {
+    let wrong = || BadRequest::new(format!("input `{}` must hold numbers", tensor.name));
+    tensor.data.as_ref().and_then(Data::numbers).ok_or_else(wrong)
 }
 
 fn is_matrix(tensors: &[RequestTensor]) -> bool {
@@ -243,9 +296,7 @@ fn is_matrix(tensors: &[RequestTensor]) -> bool {
 
 /// All features in one tensor. `[N, features]`
 fn matrix(tensor: &RequestTensor, features: usize) -> Result<Vec<Item>, BadRequest> {
-    let Some(Data::Numbers(numbers)) = &tensor.data else {
-        return Err(BadRequest::new("input `row` must hold numbers"));
-    };
+    let numbers = numbers(tensor)?;
     if tensor.shape.len() != 2 || tensor.shape[1] != features as u64 {
         return Err(BadRequest::new(format!(
             "input `row` has shape {:?}, the model takes [N, {features}]",
@@ -257,25 +308,21 @@ fn matrix(tensor: &RequestTensor, features: usize) -> Result<Vec<Item>, BadReque
 
 /// A tensor for each feature, by name. `[N]` or `[N, 1]` each
 fn columns(tensors: &[RequestTensor], features: &[String]) -> Result<Vec<Item>, BadRequest> {
-    let numbers = |tensor: &RequestTensor| match &tensor.data {
-        Some(Data::Numbers(numbers)) => Ok(numbers.clone()),
-        _ => Err(BadRequest::new(format!("input `{}` must hold numbers", tensor.name))),
-    };
     let matrix = format!(", or one [N, {}] called `row`", features.len());
-    by_name(tensors, features, &matrix, numbers)?.into_iter().map(finite).collect()
+    let read = |tensor: &RequestTensor| numbers(tensor).map(Cow::into_owned);
+    by_name(tensors, features, &matrix, read)?.into_iter().map(finite).collect()
 }
 
 /// The same for models whose columns hold more than numbers: texts (datatype BYTES), of which an empty one is a missing value,
 /// or numbers.
 fn cells(tensors: &[RequestTensor], features: &[String]) -> Result<Vec<Item>, BadRequest> {
     let texts = |tensor: &RequestTensor| match &tensor.data {
-        Some(Data::Numbers(numbers)) => Ok(numbers.iter().map(f64::to_string).collect()),
         Some(Data::Bytes(texts)) => {
             let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone());
             let wrong = |_| BadRequest::new(format!("input `{}` holds a text that is not UTF-8", tensor.name));
             texts.iter().map(text).collect::<Result<Vec<_>, _>>().map_err(wrong)
         }
-        None => Err(BadRequest::new(format!("input `{}` has no data", tensor.name))),
+        _ => Ok(numbers(tensor)?.iter().map(f64::to_string).collect()),
     };
     Ok(by_name(tensors, features, "", texts)?.into_iter().map(Item::Cells).collect())
 }

@@ -40,7 +40,8 @@ pub struct ModelMetadata {
     pub inputs: Vec<TensorMetadata>,
     /// What it gives.
     pub outputs: Vec<TensorMetadata>,
-    /// Names of features, target and classes, and the levels of sets and intervals.
+    /// Whether it takes rows or pictures, what its columns hold, names of features, target and classes, levels of sets and
+    /// intervals.
     pub parameters: serde_json::Value,
 }
 
@@ -76,8 +77,12 @@ fn parameters(signature: &Signature) -> serde_json::Value {
         Outputs::Classes(classes) | Outputs::Pixels(classes) => json!({"classes": classes}),
         Outputs::Number(target) => json!({"target": target}),
     };
-    if let Takes::Rows { features, example, .. } = &signature.takes {
+    named["takes"] = if matches!(signature.takes, Takes::Rows { .. }) { "row" } else { "picture" }.into();
+    if let Takes::Rows { features, example, columns } = &signature.takes {
         named["features"] = json!(features);
+        if !columns.is_empty() {
+            named["columns"] = json!(columns);
+        }
         if !example.is_empty() {
             named["example"] = json!(example);
         }
@@ -94,7 +99,7 @@ fn inputs(signature: &Signature) -> Vec<TensorMetadata> {
             vec![tensor("image", Datatype::Fp32, &[-1, *channels, *height, *width])]
         }
         Takes::Pictures { size: None } => vec![tensor("picture", Datatype::Bytes, &[-1])],
-        Takes::Rows { features, mixed: true, .. } => {
+        Takes::Rows { features, columns, .. } if !columns.is_empty() => {
             features.iter().map(|name| tensor(name, Datatype::Bytes, &[-1])).collect()
         }
         Takes::Rows { features, .. } => vec![tensor("row", Datatype::Fp64, &[-1, features.len() as i64])],
@@ -138,6 +143,9 @@ pub fn outputs(signature: &Signature) -> Vec<TensorMetadata> {
     }
     if signature.decides {
         outputs.push(tensor("decision", Datatype::Bytes, &[-1]));
+    }
+    if signature.flags() {
+        outputs.push(tensor("flags", Datatype::Bytes, &[-1]));
     }
     outputs
 }

@@ -80,7 +80,7 @@ pub fn respond(
 
 /// One output of all answers, row-major.
 fn column(name: &str, answers: &[Answer]) -> Data {
-    if matches!(name, "class" | "set" | "decision" | "map") {
+    if matches!(name, "class" | "set" | "decision" | "flags" | "map") {
         Data::Bytes(answers.iter().flat_map(|answer| texts(name, answer)).collect())
     } else {
         Data::Numbers(answers.iter().flat_map(|answer| numbers(name, answer)).collect())
@@ -90,12 +90,13 @@ fn column(name: &str, answers: &[Answer]) -> Data {
 fn texts(name: &str, answer: &Answer) -> Vec<Vec<u8>> {
     let bytes = |text: &str| text.as_bytes().to_vec();
     match (name, &answer.prediction) {
-        ("class", Prediction::Classes { class, .. }) => vec![bytes(class)],
+        ("class", Prediction::Classes { best, .. }) => vec![bytes(&best.class)],
         ("set", Prediction::Classes { sets, .. }) => {
             sets.iter().map(|set| json!(set.classes).to_string().into_bytes()).collect()
         }
         ("map", Prediction::Pixels { map, .. }) => vec![map.clone()],
         ("decision", _) => vec![bytes(answer.verdict().unwrap_or_default())],
+        ("flags", _) => vec![json!(answer.flags).to_string().into_bytes()],
         _ => Vec::new(),
     }
 }
@@ -116,8 +117,8 @@ fn numbers(name: &str, answer: &Answer) -> Vec<f64> {
             "mean" => vec![*mean],
             "sd" => vec![*sd],
             "aleatoric" => vec![*aleatoric],
-            "lower" => intervals.iter().map(|interval| interval.lower).collect(),
-            "upper" => intervals.iter().map(|interval| interval.upper).collect(),
+            "lower" => intervals.iter().map(|interval| interval.lower.max(f64::MIN)).collect(),
+            "upper" => intervals.iter().map(|interval| interval.upper.min(f64::MAX)).collect(),
             _ => vec![*epistemic],
         },
     }

@@ -49,18 +49,29 @@ fn holds(document: &Value, schema: &Value, value: &Value, place: &str) {
         let named = document.pointer(&name[1..]).unwrap_or_else(|| panic!("{name} is not described"));
         return holds(document, named, value, place);
     }
-    let right = match schema["type"].as_str() {
-        Some("object") => value.is_object(),
-        Some("array") => value.is_array(),
-        Some("string") => value.is_string(),
-        Some("integer") => value.is_i64() || value.is_u64(),
-        Some("number") => value.is_number(),
-        Some("boolean") => value.is_boolean(),
+    let is = |kind: &str| match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("{place}: {other} is no type"),
+    };
+    let right = match &schema["type"] {
+        Value::String(kind) => is(kind),
+        Value::Array(kinds) => kinds.iter().any(|kind| is(kind.as_str().unwrap())),
         _ => true,
     };
     assert!(right, "{place}: {value} is no {}", schema["type"]);
     for name in schema["required"].as_array().into_iter().flatten() {
         assert!(value.get(name.as_str().unwrap()).is_some(), "{place}: {value} has no {name}");
+    }
+    let known = schema["properties"].as_object();
+    if let (Some(known), Some(fields)) = (known, value.as_object()) {
+        let unknown = fields.keys().find(|name| !known.contains_key(*name));
+        assert!(unknown.is_none(), "{place}: {unknown:?} is not described");
     }
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
         if let Some(value) = value.get(name) {

@@ -57,6 +57,11 @@ fn a_row_is_answered_as_predict_answers() {
     let server = Running::plain();
     let (status, said) = server.post("/predict?draws=3", &json!({"row": {"b": 2, "a": 1}}));
     assert_eq!((status, &said["inputs"][0]["mean"], &said["inputs"][0]["draws"]), (200, &json!(3.0), &json!(3)));
+    let first = &said["inputs"][0];
+    assert_eq!(
+        (&first["row"], &first["features"], &first["flags"]),
+        (&json!(0), &json!({"a": 1.0, "b": 2.0}), &json!([]))
+    );
     let (status, said) = server.post("/predict", &json!({"rows": [[1, 2], [13, 0]]}));
     assert_eq!(
         (status, said["inputs"].as_array().unwrap().len(), &said["failed"][0]["error"]),
@@ -82,7 +87,7 @@ fn what_is_wrong_is_said_and_nothing_more() {
         ),
         (
             INFER,
-            json!({"inputs": [{"name": "row", "shape": [4_294_967_296u64, 4_294_967_296u64], "datatype": "FP64", "data": []}]}),
+            json!({"inputs": [{"name": "row", "shape": [2, 18_446_744_073_709_551_615u64], "datatype": "FP64", "data": []}]}),
             400,
             "does not fit",
         ),
@@ -124,7 +129,8 @@ fn broken_http_is_refused() {
     assert_eq!(status, 405);
     let (status, _, _) = server.ask("POST", "/predict", "Content-Type: text/plain\r\n", b"1,2");
     assert_eq!(status, 415);
-    let (status, _, _) = server.send(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n");
+    let (status, _, _) =
+        server.send(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n");
     assert_eq!(status, 413);
     assert_eq!(server.get("/v2/health/live").0, 200);
 }
@@ -151,6 +157,7 @@ fn what_takes_too_long_is_ended() {
     let server = Running::start(limits, Settings::default());
     let (status, said) = server.post(INFER, &rows(&[[15.0, 0.0]]));
     assert_eq!((status, said["error"].as_str()), (503, Some("the request took too long")));
+    assert!((server.metric("nv_inference_request_failure") - 1.0).abs() < 1e-9, "it counts as failed");
 }
 
 #[test]
@@ -209,6 +216,11 @@ fn metrics_count() {
     for line in [
         "nv_inference_count{model=\"adder\",version=\"1\"} 2",
         "nv_inference_request_success{model=\"adder\",version=\"1\"} 1",
+        "nv_inference_exec_count{model=\"adder\",version=\"1\"} 1",
+        "# TYPE nv_inference_count unknown",
+        "nv_inference_queue_duration_us{",
+        "nv_inference_compute_infer_duration_us{",
+        "fidgp_body_bytes 0",
         "fidgp_queue_inputs{model=\"adder\"} 0",
         "fidgp_drift_log10_e{model=\"adder\",version=\"1\",series=\"mean\"} 0.25",
         "decision=\"accept\"",

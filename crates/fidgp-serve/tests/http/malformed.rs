@@ -1,5 +1,5 @@
 //! Requests that are broken in every way: each is answered or closed, none ends the server. The long form, against the real
-//! program, is `scripts/serve-fuzz`.
+//! program, is `scripts/serve/fuzz`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const FINE: [&str; 16] =
 
 fn request(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
         body.len()
     );
     [head.as_bytes(), body].concat()
@@ -32,7 +32,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let binary = json!({"inputs": [{"name": "row", "shape": [1, 2], "datatype": "FP64", "parameters": {"binary_data_size": 16}}], "parameters": {"binary_data_output": true}}).to_string();
     let bytes = [binary.as_bytes(), &1f64.to_le_bytes(), &2f64.to_le_bytes()].concat();
     let form = "--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a.png\"\r\n\r\nbytes\r\n--b--\r\n";
-    let chunked = "POST /predict HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"row\": [1,2]}\r\n0\r\n\r\n";
+    let chunked = "POST /predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"row\": [1,2]}\r\n0\r\n\r\n";
     vec![
         request("POST", INFER, json, infer.as_bytes()),
         request("POST", INFER, &format!("Inference-Header-Content-Length: {}\r\n", binary.len()), &bytes),

@@ -22,8 +22,8 @@ impl Model for Adder {
         Signature {
             takes: Takes::Rows {
                 features: vec!["a".to_owned(), "b".to_owned()],
-                example: vec![1.0, 2.0],
-                mixed: false,
+                example: vec![json!(1.0), json!(2.0)],
+                columns: Vec::new(),
             },
             gives: Outputs::Number("sum".to_owned()),
             levels: vec![0.9, 0.5],
@@ -44,13 +44,11 @@ impl Model for Adder {
             let mean = row.iter().sum::<f64>() + self.0;
             let interval = |level, half| Interval { level, lower: mean - half, upper: mean + half };
             let intervals = vec![interval(0.9, 1.0), interval(0.5, 0.5)];
+            let prediction = Prediction::Number { mean, sd: 0.6, epistemic: 0.25, aleatoric: 0.5, intervals };
             Ok(Answer {
-                prediction: Prediction::Number { mean, sd: 0.6, epistemic: 0.25, aleatoric: 0.5, intervals },
-                draws: options.draws.unwrap_or(8),
-                error: None,
-                flags: Vec::new(),
-                ood: None,
+                features: row.iter().map(|cell| json!(cell)).collect(),
                 decision: Some(Decision { decision: "accept".to_owned(), reason: "as sure as promised".to_owned() }),
+                ..Answer::of(prediction, options.draws.unwrap_or(8))
             })
         };
         Ok(items.iter().map(answer).collect())
@@ -108,7 +106,7 @@ impl Running {
     pub fn send(&self, bytes: &[u8]) -> (u16, String, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(bytes).unwrap();
+        let _ = stream.write_all(bytes); // it may have been refused already
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("headers") + 4;
@@ -133,7 +131,7 @@ impl Running {
 
     pub fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String, Vec<u8>) {
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
             body.len()
         );
         self.send(&[head.as_bytes(), body].concat())
@@ -142,6 +140,14 @@ impl Running {
     pub fn get(&self, path: &str) -> (u16, Value) {
         let (status, _, body) = self.ask("GET", path, "", b"");
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    /// The value of the first line of a metric.
+    pub fn metric(&self, name: &str) -> f64 {
+        let (_, _, body) = self.ask("GET", "/metrics", "", b"");
+        let text = String::from_utf8(body).unwrap();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
     pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {

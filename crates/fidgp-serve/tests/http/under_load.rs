@@ -40,6 +40,31 @@ fn updates_under_load_lose_no_request() {
     assert!(asked.load(Ordering::Relaxed) > 40);
 }
 
+/// Who asks alone is answered at once, whatever the window; who asks in company shares batches.
+#[test]
+fn only_company_is_waited_for() {
+    let limits = Limits { window: Duration::from_secs(20), ..Limits::default() };
+    let server = Running::start(limits, Settings::default());
+    let begun = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(server.post(INFER, &rows(&[[1.0, 2.0]])).0, 200);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "a lone request waited {:?} for others", begun.elapsed());
+    let limits = Limits { window: Duration::from_millis(1), ..Limits::default() };
+    let server = Running::start(limits, Settings::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(server.post(INFER, &rows(&[[15.0, 0.0]; 3])).0, 200)); // 2 s
+        while server.metric("fidgp_queue_inputs") < 1.0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(server.post(INFER, &rows(&[[1.0, 2.0]])).0, 200));
+        }
+    });
+    let batches = server.metric("nv_inference_exec_count");
+    assert!(batches < 9.0, "nine requests went through in {batches} batches");
+}
+
 /// More than fits is refused at once, with 429 and a word when to come again; what was taken is answered.
 #[test]
 fn overload_is_refused_at_once() {

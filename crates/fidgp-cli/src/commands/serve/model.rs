@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fidgp::predict::{Effort, WeightDraws};
-use fidgp_data::{Cells, Picture};
+use fidgp_data::Picture;
 use fidgp_decision::ClassEvidence;
 use fidgp_decision::decide::Judge;
 use fidgp_decision::monitor::Watch;
@@ -11,10 +11,13 @@ use fidgp_lab::LabError;
 use fidgp_lab::predict::{ClassPrediction, NumberPrediction, PixelPrediction, Predictor, Trained};
 use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::{TableView, View};
-use fidgp_serve::answer::{Decision, Interval, LabelSet, OutOfDistribution};
+use fidgp_serve::answer::{Decision, Interval, LabelSet, OutOfDistribution, Ranked};
 use fidgp_serve::{Answer, Item, Model, ModelError, Options, Outputs, Prediction, Signature, Takes, Uncertainty};
 use serde_json::json;
 use tch::{Kind, Tensor};
+
+use super::table::{self, Given};
+use crate::words::without_trace;
 
 /// What errors call a picture that came over the network.
 const PICTURE: &str = "picture";
@@ -25,8 +28,13 @@ pub struct ServedModel {
     signature: Signature,
     judge: Option<Judge>,
     watch: Option<Watch>,
+    /// Weight draws that the rules are for.
+    judged_draws: u64,
     most_pixels: u64,
 }
+
+/// The most probable classes that an answer names, as many as `fidgp predict` does.
+const TOP: usize = 3;
 
 /// Pixels of a picture: the networks that look at every pixel need memory for each.
 const MOST_PIXELS: u64 = 50_000_000;
@@ -40,17 +48,18 @@ impl ServedModel {
     pub fn new(folder: &Path, trained: Trained, most_pixels: Option<u64>) -> Result<Self, LabError> {
         let calibration = calibration::read(folder, &trained.model)?;
         let judge = calibration.as_ref().map(Judge::new).transpose()?;
+        let judged_draws = calibration.as_ref().map_or(0, |calibration| calibration.draws);
         let watch = calibration.map(Watch::new).transpose()?;
         let signature = signature(&trained, judge.as_ref())?;
         let usual = if trained.segments() { MOST_PIXELS_SEGMENTED } else { MOST_PIXELS };
         let (predictor, most_pixels) =
             (Predictor::new(trained, None, WeightDraws::MEMORY)?, most_pixels.unwrap_or(usual));
-        let mut served = Self { predictor, signature, judge, watch, most_pixels };
+        let mut served = Self { predictor, signature, judge, watch, judged_draws, most_pixels };
         served.warm_up()?;
         Ok(served)
     }
 
-    /// Makes the draws, on an input of zeros.
+    /// Makes the draws, on an input of zeros. Pictures that are segmented come in any size; a small one makes the same draws.
     fn warm_up(&mut self) -> Result<(), LabError> {
         match &self.signature.takes {
             Takes::Rows { .. } => {
@@ -61,7 +70,10 @@ impl ServedModel {
                 let zeros = Tensor::zeros([1, size[0], size[1], size[2]], (Kind::Float, tch::Device::Cpu));
                 self.predictor.classify(&zeros, 0, Effort::default()).map(drop)
             }
-            Takes::Pictures { size: None } => Ok(()),
+            Takes::Pictures { size: None } => {
+                let zeros = Tensor::zeros([1, 3, 64, 64], (Kind::Float, tch::Device::Cpu));
+                self.predictor.segment(&zeros, Effort::default()).map(drop)
+            }
         }
     }
 
@@ -92,17 +104,18 @@ impl ServedModel {
     }
 
     fn rows(&mut self, items: &[Item], effort: Effort) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
-        let rows: Vec<_> = items.iter().map(|item| row(item, self.predictor.trained().table.as_ref())).collect();
-        let sound: Vec<f64> = rows.iter().flatten().flat_map(|(row, _)| row).copied().collect();
+        let rows: Vec<_> = items.iter().map(|item| Given::of(item, self.predictor.trained().table.as_ref())).collect();
+        let sound: Vec<f64> = rows.iter().flatten().flat_map(|row| &row.inputs).copied().collect();
         let mut said = Vec::new().into_iter();
         if !sound.is_empty() {
             said = self.rows_said(&sound, effort).map_err(|error| beyond(&error, items.len()))?.into_iter();
         }
         let nothing = || ModelError::Failed("said nothing about an input".to_owned());
-        let draws = self.draws(effort);
-        let answer = |row: Result<(Vec<f64>, Vec<String>), ModelError>| {
-            let (row, flags) = row?;
-            Ok(Answer { flags, ..self.row_answer(said.next().ok_or_else(nothing)?, &row, draws) })
+        let draws = if self.predictor.trained().model.posterior.is_some() { 0 } else { self.draws(effort) };
+        let answer = |row: Result<Given, ModelError>| {
+            let Given { inputs, cells, flags } = row?;
+            let answer = self.row_answer(said.next().ok_or_else(nothing)?, &inputs, draws);
+            Ok(Answer { flags, features: cells, ..answer })
         };
         Ok(rows.into_iter().map(answer).collect())
     }
@@ -111,7 +124,6 @@ impl ServedModel {
         if self.predictor.trained().classes.is_empty() {
             return Ok(self.predictor.regress(rows, effort)?.into_iter().map(RowSaid::Number).collect());
         }
-        let effort = Effort { tolerance: None, ..effort }; // as `fidgp predict` has it
         Ok(self.predictor.classify_rows(rows, effort)?.into_iter().map(RowSaid::Class).collect())
     }
 
@@ -140,7 +152,7 @@ impl ServedModel {
         let map = said.map.to_png().map_err(|error| ModelError::Failed(error.to_string()))?;
         let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
         let prediction = Prediction::Pixels { shares: said.shares, uncertainty, map };
-        Ok(Answer { prediction, draws: self.draws(effort), error: None, flags: Vec::new(), ood: None, decision: None })
+        Ok(Answer::of(prediction, self.draws(effort)))
     }
 
     /// Refuses a picture by what it declares, before it is decoded.
@@ -156,20 +168,32 @@ impl ServedModel {
     }
 
     /// Tests the answers for drift, as `fidgp monitor` tests the lines of a log.
-    fn look_for_drift(&mut self, items: &[Item], answers: &[Result<Answer, ModelError>]) {
+    fn look_for_drift(&mut self, answers: &[Result<Answer, ModelError>]) {
         let Some(watch) = &mut self.watch else { return };
-        for (item, answer) in items.iter().zip(answers) {
-            let Ok(answer) = answer else { continue };
+        for answer in answers.iter().flatten() {
             let mut said = json!(answer);
-            if let Item::Row(row) = item {
-                said["features"] = json!(row);
-            }
+            said["features"] = json!(answer.features);
             if let Err(error) = watch.add(&said) {
                 tell!("warning: drift is no longer looked for: {error}");
                 self.watch = None;
                 return;
             }
         }
+    }
+
+    /// Says where the rules are for another number of draws than these answers have.
+    fn doubt_rules(&self, answers: &mut [Result<Answer, ModelError>]) {
+        for answer in answers.iter_mut().flatten().filter(|answer| answer.decision.is_some()) {
+            let draws = self.judged_draws;
+            answer.flags.push(format!(
+                "decision, sets, intervals and p-value are for {draws} weight draws; leave out draws and tolerance"
+            ));
+        }
+    }
+
+    /// Whether the answers are such as the rules were fitted to.
+    fn fits_rules(&self, effort: Effort) -> bool {
+        effort.tolerance.is_none() && self.draws(effort) == self.judged_draws
     }
 
     fn draws(&self, effort: Effort) -> u64 {
@@ -184,12 +208,16 @@ impl Model for ServedModel {
 
     fn predict(&mut self, items: &[Item], options: &Options) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
         let effort = Effort { draws: options.draws, tolerance: options.tolerance };
-        let answers = match (&self.signature.gives, &self.signature.takes) {
+        let mut answers = match (&self.signature.gives, &self.signature.takes) {
             (_, Takes::Rows { .. }) => self.rows(items, effort)?,
             (Outputs::Classes(_), Takes::Pictures { size: Some(size) }) => self.classes(items, *size, effort)?,
             _ => items.iter().map(|item| self.pixels(item, effort)).collect(),
         };
-        self.look_for_drift(items, &answers);
+        if self.fits_rules(effort) {
+            self.look_for_drift(&answers);
+        } else {
+            self.doubt_rules(&mut answers);
+        }
         Ok(answers)
     }
 
@@ -207,18 +235,18 @@ fn signature(trained: &Trained, judge: Option<&Judge>) -> Result<Signature, LabE
         let size = Some([view.channels as i64, side, side]);
         (Takes::Pictures { size }, Outputs::Classes(trained.classes.clone()))
     } else {
-        let columns = trained.columns()?.unwrap_or(1);
-        let unnamed = || (0..columns).map(|column| format!("x{column}")).collect();
+        let width = trained.columns()?.unwrap_or(1);
+        let unnamed = || (0..width).map(|column| format!("x{column}")).collect();
         let table = trained.table.as_ref();
-        let mixed = table.is_some_and(|table| !table.columns.is_plain());
-        let named = |table: &TableView| if mixed { table.columns.names() } else { table.features.clone() };
+        let columns = table.map_or_else(Vec::new, table::columns);
+        let named = |table: &TableView| if columns.is_empty() { table.features.clone() } else { table.columns.names() };
         let features = table.map_or_else(unnamed, named);
-        let example = table.filter(|_| !mixed).map_or_else(Vec::new, |table| table.scale.feature_mean.clone());
+        let example = table.map_or_else(Vec::new, table::example);
         let gives = match (&trained.classes[..], table) {
             ([], table) => Outputs::Number(table.map_or("y", |table| &table.target).to_owned()),
             (classes, _) => Outputs::Classes(classes.to_vec()),
         };
-        (Takes::Rows { features, example, mixed }, gives)
+        (Takes::Rows { features, example, columns }, gives)
     };
     let levels = judge.map_or_else(Vec::new, Judge::levels);
     let scores_ood = judge.is_some_and(|judge| judge.ood_score(&|_| 0.0).is_some());
@@ -229,20 +257,6 @@ fn signature(trained: &Trained, judge: Option<&Judge>) -> Result<Signature, LabE
 enum RowSaid {
     Number(NumberPrediction),
     Class(ClassPrediction),
-}
-
-/// A row as the network takes it, and what stands in for what is missing or not known.
-fn row(item: &Item, view: Option<&TableView>) -> Result<(Vec<f64>, Vec<String>), ModelError> {
-    match (item, view) {
-        (Item::Row(row), _) => Ok((row.clone(), Vec::new())),
-        (Item::Cells(cells), Some(view)) => {
-            let encoded = Cells::of_rows("the row", view.columns.names(), cells).map_err(LabError::from);
-            let encoded = encoded.and_then(|cells| view.encoded(&cells));
-            let rows = encoded.map_err(|error| ModelError::Input(error.to_string()))?;
-            Ok((rows.inputs, rows.flags.concat()))
-        }
-        _ => Err(ModelError::Input("this model takes rows of a table".to_owned())),
-    }
 }
 
 /// A picture in the model's size, 0 … 255.
@@ -260,16 +274,20 @@ fn pixels(item: &Item, view: Option<View>) -> Result<Vec<f32>, ModelError> {
 }
 
 fn class_answer(said: ClassPrediction, evidence: &ClassEvidence, names: &[String], judge: Option<&Judge>) -> Answer {
-    let best = said.top(1).first().map_or(0, |(index, _)| *index);
     let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
     let named = |class: &usize| names.get(*class).cloned().unwrap_or_default();
     let decided = judge.map(|judge| (judge.class(evidence), judge.ood_score(&|score| score.of_class(evidence))));
     let sets = decided.iter().flat_map(|(decided, _)| &decided.sets);
     let sets =
         sets.map(|set| LabelSet { level: set.level, classes: set.classes.iter().map(named).collect() }).collect();
-    let prediction = Prediction::Classes { class: named(&best), probabilities: said.probabilities, uncertainty, sets };
+    let ranked = |(index, probability)| Ranked { class: named(&index), index, probability };
+    let top: Vec<_> = said.top(TOP).into_iter().map(ranked).collect();
+    let best = top.first().cloned().unwrap_or_else(|| ranked((0, 0.0)));
+    let ClassPrediction { probabilities, log_density, .. } = said;
+    let prediction = Prediction::Classes { best, top, probabilities, uncertainty, log_density, sets };
     let (ood, decision) = parts(decided.as_ref());
-    Answer { prediction, draws: said.draws, error: said.error, flags: Vec::new(), ood, decision }
+    let out_of_range = evidence.outside.said.clone();
+    Answer { error: said.error, out_of_range, ood, decision, ..Answer::of(prediction, said.draws) }
 }
 
 fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Judge>, Option<&TableView>)) -> Answer {
@@ -277,12 +295,10 @@ fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Ju
     let evidence = said.evidence(view);
     let decided = judge.map(|judge| (judge.number(&evidence), judge.ood_score(&|score| score.of_number(&evidence))));
     let intervals = decided.iter().flat_map(|(decided, _)| &decided.intervals);
-    let intervals = intervals
-        .map(|one| Interval { level: one.level, lower: one.lo.max(f64::MIN), upper: one.hi.min(f64::MAX) })
-        .collect();
+    let intervals = intervals.map(|one| Interval { level: one.level, lower: one.lo, upper: one.hi }).collect();
     let prediction = Prediction::Number { mean, sd, epistemic, aleatoric, intervals };
     let (ood, decision) = parts(decided.as_ref());
-    Answer { prediction, draws, error: None, flags: Vec::new(), ood, decision }
+    Answer { out_of_range: evidence.outside.said, ood, decision, ..Answer::of(prediction, draws) }
 }
 
 /// What rules say, as the server writes it.
@@ -302,5 +318,5 @@ fn beyond(error: &LabError, rows: usize) -> ModelError {
 }
 
 fn failed(error: &LabError) -> ModelError {
-    ModelError::Failed(error.to_string())
+    ModelError::Failed(without_trace(&error.to_string()))
 }
