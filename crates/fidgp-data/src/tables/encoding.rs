@@ -11,9 +11,10 @@
 //! missing text is a text of its own.
 
 use fidgp_files::limits::COLUMNS;
+use fidgp_files::written::{boolean, date};
 use serde::{Deserialize, Serialize};
 
-use super::cells::{Cells, boolean, date, is_missing, is_missing_text};
+use super::cells::{Cells, is_missing, is_missing_text};
 use super::survey::{Holds, Survey};
 use crate::{Error, Result};
 

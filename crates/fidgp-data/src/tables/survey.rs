@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{Cells, boolean, date, is_missing, is_missing_text};
+use fidgp_files::written::{boolean, date};
+
+use super::cells::{Cells, is_missing, is_missing_text};
 use crate::{Error, Result};
 
 /// Texts that a column may have at most: each becomes a number of its own.

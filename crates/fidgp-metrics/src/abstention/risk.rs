@@ -87,7 +87,10 @@ fn starts(curve: &Curve, risk: f64, delta: f64) -> Vec<usize> {
     let all: Vec<usize> = (0..STARTS).map(|start| (start * STEPS / STARTS).max(1)).collect();
     let last = |count: usize| &all[STARTS - count..];
     let most = (1..=STARTS).rev().find(|&count| can_pass(last(count)[0], delta / count as f64));
-    most.map_or_else(|| (1..=STEPS).find(|&step| can_pass(step, delta)).into_iter().collect(), |most| last(most).to_vec())
+    most.map_or_else(
+        || (1..=STEPS).find(|&step| can_pass(step, delta)).into_iter().collect(),
+        |most| last(most).to_vec(),
+    )
 }
 
 /// Examples by rising uncertainty, with the errors so far.
