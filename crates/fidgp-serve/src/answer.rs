@@ -16,6 +16,12 @@ pub struct Answer {
     /// What was put in place of what is missing or not known, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// Features that lie outside the training data, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub out_of_range: Vec<String>,
+    /// The cells of a row as they were understood, for the log; empty for other inputs.
+    #[serde(skip)]
+    pub features: Vec<serde_json::Value>,
     /// How unlike the training data the input is, for models that were calibrated for it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub ood: Option<OutOfDistribution>,
@@ -118,6 +124,12 @@ pub struct Decision {
 }
 
 impl Answer {
+    /// A prediction of which nothing else is said.
+    pub fn of(prediction: Prediction, draws: u64) -> Self {
+        let (flags, out_of_range, features) = (Vec::new(), Vec::new(), Vec::new());
+        Self { prediction, draws, error: None, flags, out_of_range, features, ood: None, decision: None }
+    }
+
     /// The epistemic part of the uncertainty, in the prediction's own unit.
     pub fn epistemic(&self) -> f64 {
         match &self.prediction {

@@ -46,8 +46,11 @@ impl PredictionLog {
             line["model"] = model.into();
             line["request"] = request.into();
             match item {
+                Item::Row(_) | Item::Cells(_) if self.inputs && !answer.features.is_empty() => {
+                    line["features"] = json!(answer.features);
+                }
                 Item::Row(row) if self.inputs => line["features"] = json!(row),
-                Item::Cells(cells) if self.inputs => line["features"] = cells.iter().map(|cell| logged(cell)).collect(),
+                Item::Cells(cells) if self.inputs => line["features"] = json!(cells),
                 _ => {}
             }
             lines += &without_null(line).to_string();
@@ -91,12 +94,6 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// A cell as a number where it is one, nothing where it is empty.
-fn logged(cell: &str) -> Value {
-    let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
-    if cell.is_empty() { Value::Null } else { number.map_or_else(|| cell.into(), Value::from) }
-}
-
 /// JSON has no NaN: what would be null is left out.
 fn without_null(line: Value) -> Value {
     match line {
@@ -116,7 +113,7 @@ mod tests {
         let path = folder.path().join("log.jsonl");
         let log = PredictionLog::open(&path, 300, 2, true).unwrap();
         let number = Prediction::Number { mean: 1.0, sd: 2.0, epistemic: 0.5, aleatoric: 1.9, intervals: Vec::new() };
-        let answer = Answer { prediction: number, draws: 8, error: None, flags: Vec::new(), ood: None, decision: None };
+        let answer = Answer::of(number, 8);
         for request in 0..12 {
             log.write("m", &request.to_string(), &[Item::Row(vec![0.25])], std::slice::from_ref(&answer)).unwrap();
         }

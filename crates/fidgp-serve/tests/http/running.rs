@@ -44,14 +44,9 @@ impl Model for Adder {
             let mean = row.iter().sum::<f64>() + self.0;
             let interval = |level, half| Interval { level, lower: mean - half, upper: mean + half };
             let intervals = vec![interval(0.9, 1.0), interval(0.5, 0.5)];
-            Ok(Answer {
-                prediction: Prediction::Number { mean, sd: 0.6, epistemic: 0.25, aleatoric: 0.5, intervals },
-                draws: options.draws.unwrap_or(8),
-                error: None,
-                flags: Vec::new(),
-                ood: None,
-                decision: Some(Decision { decision: "accept".to_owned(), reason: "as sure as promised".to_owned() }),
-            })
+            let number = Prediction::Number { mean, sd: 0.6, epistemic: 0.25, aleatoric: 0.5, intervals };
+            let decision = Decision { decision: "accept".to_owned(), reason: "as sure as promised".to_owned() };
+            Ok(Answer { decision: Some(decision), ..Answer::of(number, options.draws.unwrap_or(8)) })
         };
         Ok(items.iter().map(answer).collect())
     }

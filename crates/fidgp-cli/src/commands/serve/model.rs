@@ -13,7 +13,7 @@ use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::{TableView, View};
 use fidgp_serve::answer::{Decision, Interval, LabelSet, OutOfDistribution};
 use fidgp_serve::{Answer, Item, Model, ModelError, Options, Outputs, Prediction, Signature, Takes, Uncertainty};
-use serde_json::json;
+use serde_json::{Value, json};
 use tch::{Kind, Tensor};
 
 /// What errors call a picture that came over the network.
@@ -93,16 +93,16 @@ impl ServedModel {
 
     fn rows(&mut self, items: &[Item], effort: Effort) -> Result<Vec<Result<Answer, ModelError>>, ModelError> {
         let rows: Vec<_> = items.iter().map(|item| row(item, self.predictor.trained().table.as_ref())).collect();
-        let sound: Vec<f64> = rows.iter().flatten().flat_map(|(row, _)| row).copied().collect();
+        let sound: Vec<f64> = rows.iter().flatten().flat_map(|row| &row.inputs).copied().collect();
         let mut said = Vec::new().into_iter();
         if !sound.is_empty() {
             said = self.rows_said(&sound, effort).map_err(|error| beyond(&error, items.len()))?.into_iter();
         }
         let nothing = || ModelError::Failed("said nothing about an input".to_owned());
         let draws = self.draws(effort);
-        let answer = |row: Result<(Vec<f64>, Vec<String>), ModelError>| {
-            let (row, flags) = row?;
-            Ok(Answer { flags, ..self.row_answer(said.next().ok_or_else(nothing)?, &row, draws) })
+        let answer = |row: Result<Row, ModelError>| {
+            let Row { inputs, features, flags } = row?;
+            Ok(Answer { flags, features, ..self.row_answer(said.next().ok_or_else(nothing)?, &inputs, draws) })
         };
         Ok(rows.into_iter().map(answer).collect())
     }
@@ -140,7 +140,7 @@ impl ServedModel {
         let map = said.map.to_png().map_err(|error| ModelError::Failed(error.to_string()))?;
         let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
         let prediction = Prediction::Pixels { shares: said.shares, uncertainty, map };
-        Ok(Answer { prediction, draws: self.draws(effort), error: None, flags: Vec::new(), ood: None, decision: None })
+        Ok(Answer::of(prediction, self.draws(effort)))
     }
 
     /// Refuses a picture by what it declares, before it is decoded.
@@ -156,13 +156,12 @@ impl ServedModel {
     }
 
     /// Tests the answers for drift, as `fidgp monitor` tests the lines of a log.
-    fn look_for_drift(&mut self, items: &[Item], answers: &[Result<Answer, ModelError>]) {
+    fn look_for_drift(&mut self, answers: &[Result<Answer, ModelError>]) {
         let Some(watch) = &mut self.watch else { return };
-        for (item, answer) in items.iter().zip(answers) {
-            let Ok(answer) = answer else { continue };
+        for answer in answers.iter().flatten() {
             let mut said = json!(answer);
-            if let Item::Row(row) = item {
-                said["features"] = json!(row);
+            if !answer.features.is_empty() {
+                said["features"] = json!(answer.features);
             }
             if let Err(error) = watch.add(&said) {
                 tell!("warning: drift is no longer looked for: {error}");
@@ -189,7 +188,7 @@ impl Model for ServedModel {
             (Outputs::Classes(_), Takes::Pictures { size: Some(size) }) => self.classes(items, *size, effort)?,
             _ => items.iter().map(|item| self.pixels(item, effort)).collect(),
         };
-        self.look_for_drift(items, &answers);
+        self.look_for_drift(&answers);
         Ok(answers)
     }
 
@@ -231,15 +230,27 @@ enum RowSaid {
     Class(ClassPrediction),
 }
 
-/// A row as the network takes it, and what stands in for what is missing or not known.
-fn row(item: &Item, view: Option<&TableView>) -> Result<(Vec<f64>, Vec<String>), ModelError> {
+/// A row.
+struct Row {
+    /// As the network takes it.
+    inputs: Vec<f64>,
+    /// Its cells as they were understood.
+    features: Vec<Value>,
+    /// What stands in for what is missing or not known.
+    flags: Vec<String>,
+}
+
+fn row(item: &Item, view: Option<&TableView>) -> Result<Row, ModelError> {
     match (item, view) {
-        (Item::Row(row), _) => Ok((row.clone(), Vec::new())),
+        (Item::Row(row), _) => {
+            let features = row.iter().map(|&number| number.into()).collect();
+            Ok(Row { inputs: row.clone(), features, flags: Vec::new() })
+        }
         (Item::Cells(cells), Some(view)) => {
             let encoded = Cells::of_rows("the row", view.columns.names(), cells).map_err(LabError::from);
             let encoded = encoded.and_then(|cells| view.encoded(&cells));
             let rows = encoded.map_err(|error| ModelError::Input(error.to_string()))?;
-            Ok((rows.inputs, rows.flags.concat()))
+            Ok(Row { inputs: rows.inputs, features: rows.cells, flags: rows.flags.concat() })
         }
         _ => Err(ModelError::Input("this model takes rows of a table".to_owned())),
     }
@@ -269,7 +280,8 @@ fn class_answer(said: ClassPrediction, evidence: &ClassEvidence, names: &[String
         sets.map(|set| LabelSet { level: set.level, classes: set.classes.iter().map(named).collect() }).collect();
     let prediction = Prediction::Classes { class: named(&best), probabilities: said.probabilities, uncertainty, sets };
     let (ood, decision) = parts(decided.as_ref());
-    Answer { prediction, draws: said.draws, error: said.error, flags: Vec::new(), ood, decision }
+    let out_of_range = evidence.outside.said.clone();
+    Answer { error: said.error, out_of_range, ood, decision, ..Answer::of(prediction, said.draws) }
 }
 
 fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Judge>, Option<&TableView>)) -> Answer {
@@ -282,7 +294,7 @@ fn number_answer(said: &NumberPrediction, draws: u64, (judge, view): (Option<&Ju
         .collect();
     let prediction = Prediction::Number { mean, sd, epistemic, aleatoric, intervals };
     let (ood, decision) = parts(decided.as_ref());
-    Answer { prediction, draws, error: None, flags: Vec::new(), ood, decision }
+    Answer { out_of_range: evidence.outside.said, ood, decision, ..Answer::of(prediction, draws) }
 }
 
 /// What rules say, as the server writes it.
