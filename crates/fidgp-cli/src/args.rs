@@ -135,7 +135,7 @@ pub struct Train {
     /// Start again and replace the run in the folder
     #[arg(long)]
     pub force: bool,
-    /// Read the data, build the network and print what would be trained; write nothing
+    /// Read the data, build the network, time a few steps; print what would be trained and how long it takes; write nothing
     #[arg(long, conflicts_with_all = ["resume", "member"])]
     pub dry_run: bool,
     /// Train only this member of a deep ensemble, counted from 0. Run one process per device, then --resume the run

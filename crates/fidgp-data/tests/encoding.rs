@@ -57,8 +57,8 @@ fn every_kind_of_column_becomes_numbers() {
     let whole = learnt("a,b\nx,1\ny,2\nx,3\n").unwrap().encode(&cells("a,b\n,null\n")).unwrap();
     assert_eq!(whole.numbers, [0., 0., 1., 2.]);
     assert_eq!(whole.flags[0].len(), 2);
-    assert_eq!(encoding.one_number_each(rows[1]), [1., 100., 0., 7307., 3.]);
-    assert_eq!(encoding.one_number_each(rows[3])[..1], [2.], "after the last text");
+    let two = encoding.encode_rows(&cells(MIXED), [3, 0]).unwrap();
+    assert_eq!((&two.numbers[..12], &two.given[..2]), (rows[3], &found.given[15..17]));
 }
 
 #[test]
@@ -88,7 +88,6 @@ fn columns_of_numbers_stay_what_they_are() {
 
 #[test]
 fn what_cannot_be_encoded_is_told_with_line_column_and_count() {
-    let many: String = (0..404).map(|row| format!("t{},1\n", row % 101)).collect();
     for (text, wanted) in [
         (
             "a,b\n1,2\n2,x\n3,4\n4,5\n".to_owned(),
@@ -100,7 +99,6 @@ fn what_cannot_be_encoded_is_told_with_line_column_and_count() {
         ),
         ("a\n1\ninf\n".to_owned(), "line 3: `inf` is not finite (column `a`"),
         ("a,b\nx,1\ny,2\nz,3\n".to_owned(), "column `a` has 3 texts, all different"),
-        (format!("a,b\n{many}"), "column `a` has 101 different texts in 404 rows; at most 100"),
         ("a,b\n1,\n2,NA\n".to_owned(), "column `b` has no value in any of 2 rows"),
     ] {
         let said = learnt(&text).unwrap_err();
@@ -206,4 +204,33 @@ proptest! {
             prop_assert!(found.numbers.iter().all(|number| number.is_finite()));
         }
     }
+}
+
+/// More texts than can each have a number: the frequent ones have, the others are one, which training rows then have too.
+#[test]
+fn of_many_texts_the_most_frequent_are_told_apart() {
+    let rows = (0..1000).map(|row: usize| format!("t{:03},{row}\n", if row < 700 { row % 90 } else { row }));
+    let text = format!("city,x\n{}", rows.collect::<String>());
+    let encoding = learnt(&text).unwrap();
+    let city = &encoding.columns()[0];
+    assert_eq!((city.levels().len(), city.rare(), city.levels()[89].as_str()), (90, 300, "t089"));
+    let found = encoding.encode(&cells("city,x\nt003,1\nt800,1\nnowhere,1\n")).unwrap();
+    let other = |row: usize| found.numbers[row * encoding.width() + 90] > 0.5;
+    assert_eq!([other(0), other(1), other(2)], [false, true, true]);
+    assert_eq!(found.flags[1], ["city = t800 is none of the 90 most frequent texts of the training data"]);
+    let written = serde_json::to_string(&encoding).unwrap();
+    assert!(written.contains(r#""rare":300"#));
+    assert_eq!(serde_json::from_str::<Encoding>(&written).unwrap(), encoding);
+    let even: String = (0..404).map(|row| format!("t{:03},1\n", row % 101)).collect();
+    assert_eq!(learnt(&format!("a,b\n{even}")).unwrap().columns()[0].levels().len(), 99);
+}
+
+#[test]
+fn numbers_can_be_names() {
+    let table = cells("zip,x\n53111,1\n1067,2\n53111,3\n,4\n");
+    let names = ["zip".to_owned()];
+    let encoding = Encoding::learn_with(&table, &[0, 1, 2, 3], &names).unwrap();
+    assert_eq!(encoding.features(), ["zip = 1067", "zip = 53111", "zip = (other)", "zip is missing", "x"]);
+    let alone = Encoding::learn_with(&cells("zip,x\n1,1\n2,2\n"), &[0, 1], &names).unwrap_err().to_string();
+    assert!(alone.contains("column `zip` has 2 texts, all different"), "{alone}");
 }

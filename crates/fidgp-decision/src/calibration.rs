@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fidgp_files::written;
 use fidgp_metrics::abstention::{AnswerRule, RankedScore, RiskRule};
 use fidgp_metrics::conformal::{ClassSets, Intervals, SetsByClass};
 use fidgp_metrics::outlier::{AlarmRule, Reference};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::error::{DecisionError, Result};
 use crate::evidence::Score;
@@ -56,15 +58,29 @@ pub struct Feature {
 }
 
 impl Feature {
-    /// A cell as a number: a text is its place among the known ones, an unknown one comes after the last.
+    /// A cell as a number: a text is its place among the known ones, an unknown one comes after the last; a date is days, yes
+    /// is 1. Nothing where nothing was given.
     pub fn number(&self, cell: &serde_json::Value) -> Option<f64> {
-        match cell.as_str() {
-            None => cell.as_f64().or_else(|| cell.as_bool().map(|yes| f64::from(u8::from(yes)))),
-            Some(text) => {
-                let place = self.levels.iter().position(|level| level == text);
-                (!self.levels.is_empty()).then(|| place.unwrap_or(self.levels.len()) as f64)
-            }
+        use serde_json::Value;
+        if self.levels.is_empty() {
+            return match cell {
+                Value::String(text) => written::date(text)
+                    .or_else(|| written::boolean(text).map(|yes| f64::from(u8::from(yes))))
+                    .or_else(|| text.trim().parse().ok().filter(|number: &f64| number.is_finite())),
+                Value::Bool(yes) => Some(f64::from(u8::from(*yes))),
+                other => other.as_f64(),
+            };
         }
+        let place = match cell {
+            Value::String(text) => self.levels.iter().position(|level| level == text),
+            Value::Number(number) => {
+                let alike = |level: &String| level.parse().ok() == number.as_f64();
+                self.levels.iter().position(alike)
+            }
+            Value::Bool(yes) => self.levels.iter().position(|level| written::boolean(level) == Some(*yes)),
+            _ => return None,
+        };
+        Some(place.unwrap_or(self.levels.len()) as f64)
     }
 }
 
@@ -93,6 +109,9 @@ pub struct Rules {
     /// Intervals of numbers, one for each level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Intervals>,
+    /// Whether these are of the number's logarithm, which is what the model predicts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub logarithm: bool,
     /// When to give no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abstention: Option<Abstention>,
@@ -178,8 +197,50 @@ impl Calibration {
                        `fidgp calibrate` again or remove it";
             return Err(DecisionError::file(&path, why));
         }
-        found.outlier_reference().map_err(|error| DecisionError::file(&path, error))?;
+        found.sound().map_err(|error| DecisionError::file(&path, error))?;
         Ok(Some(found))
+    }
+
+    /// Whether its parts fit each other; a file can hold anything.
+    fn sound(&self) -> Result<()> {
+        let wrong = |what: &str, why: String| Err(DecisionError::asked(format!("`{what}`"), why));
+        let rules = &self.rules;
+        let levels = rules.sets.iter().map(|one| one.level).chain(rules.sets_by_class.iter().map(|one| one.level));
+        for level in levels.chain(rules.intervals.iter().map(|one| one.level)) {
+            if !(level > 0.0 && level < 1.0) {
+                return wrong("level", format!("{level} does not lie between 0 and 1"));
+            }
+        }
+        let classes = self.classes.len();
+        for one in &rules.sets_by_class {
+            let (thresholds, examples) = (one.thresholds.len(), one.examples.len());
+            if thresholds != classes || examples != classes {
+                let why = format!("has {thresholds} thresholds and {examples} counts for {classes} classes");
+                return wrong("sets_by_class", why);
+            }
+        }
+        let has_classes = !rules.sets.is_empty() || !rules.sets_by_class.is_empty();
+        if has_classes && classes == 0 || !rules.intervals.is_empty() && classes > 0 {
+            return wrong("classes", format!("are {classes}, and the rules are for something else"));
+        }
+        let right = self.reference.get("right").map(Vec::len);
+        if let (Some(right), Some(unsure)) = (right, self.reference.get("confidence").map(Vec::len))
+            && right != unsure
+        {
+            return wrong("reference", format!("has {unsure} confidences and says of {right} whether they are right"));
+        }
+        self.outlier_reference()?;
+        self.outside_reference()?;
+        Ok(())
+    }
+
+    /// SHA-256 of the rules as they are written: what was seen with them belongs to no others.
+    ///
+    /// # Errors
+    /// Never for rules that can be written.
+    pub fn digest(&self) -> Result<String> {
+        let text = serde_json::to_vec(self).map_err(|error| DecisionError::asked("the rules", error.to_string()))?;
+        Ok(format!("{:x}", Sha256::digest(text)))
     }
 
     /// The scores that p-values are taken against.

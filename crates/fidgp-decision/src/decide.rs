@@ -1,12 +1,16 @@
 use std::fmt;
 
 use fidgp_metrics::Interval;
+use fidgp_metrics::conformal::Intervals;
 use fidgp_metrics::outlier::Reference;
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::{Calibration, Rules};
 use crate::error::Result;
 use crate::evidence::{ClassEvidence, NumberEvidence, Outside, Score};
+
+/// Of p-values.
+const ROUNDING: f64 = 1e-12;
 
 /// What may be done with a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +121,15 @@ impl Judge {
     /// What to do with a predicted number.
     pub fn number(&self, said: &NumberEvidence) -> Decision {
         let scored = Scored { of: &|score| score.of_number(said), outside: &said.outside };
-        let intervals = self.rules.intervals.iter().map(|rule| rule.interval(said.mean, said.sd)).collect();
+        let interval = |rule: &Intervals| {
+            if !self.rules.logarithm {
+                return rule.interval(said.mean, said.sd);
+            }
+            let [centre, spread] = said.of_logarithm();
+            let interval = rule.interval(centre, spread);
+            Interval { lo: interval.lo.exp(), hi: interval.hi.exp(), ..interval }
+        };
+        let intervals = self.rules.intervals.iter().map(interval).collect();
         Decision { intervals, ..self.verdict(&scored) }
     }
 
@@ -141,6 +153,25 @@ impl Judge {
         let (reference, outlier) = (self.reference.as_ref()?, self.rules.outlier.as_ref()?);
         let outside = self.outside.as_ref().map(|outside| outside.p_value(scored.outside.by));
         Some(PValues { score: reference.p_value((scored.of)(outlier.score)), outside })
+    }
+
+    /// Whether an example that the rule itself rests on is as ordinary as an input must be to be answered. Beside the others
+    /// it counts as one more: what is left is as it would be if the threshold had been known before.
+    pub(crate) fn takes_class(&self, said: &ClassEvidence) -> bool {
+        self.takes(&Scored { of: &|score| score.of_class(said), outside: &said.outside })
+    }
+
+    /// The same of a number.
+    pub(crate) fn takes_number(&self, said: &NumberEvidence) -> bool {
+        self.takes(&Scored { of: &|score| score.of_number(said), outside: &said.outside })
+    }
+
+    fn takes(&self, scored: &Scored) -> bool {
+        let (Some(outlier), Some(found)) = (&self.rules.outlier, self.p_values(scored)) else { return true };
+        let own = |reference: &Option<Reference>| reference.as_ref().map_or(0.0, |all| 1.0 / (all.len() + 1) as f64);
+        let score = found.score - own(&self.reference);
+        let others = PValues { score, outside: found.outside.map(|p| p - own(&self.outside)) };
+        others.both() > outlier.rule.alarms + ROUNDING
     }
 
     fn foreign(&self, scored: &Scored, p_values: Option<PValues>) -> Option<(Verdict, String)> {

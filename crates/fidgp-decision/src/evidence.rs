@@ -53,6 +53,15 @@ impl ClassEvidence {
     }
 }
 
+impl NumberEvidence {
+    /// Mean and deviation of the logarithm, where the number is log-normal with this mean and deviation.
+    pub fn of_logarithm(&self) -> [f64; 2] {
+        let mean = self.mean.max(f64::MIN_POSITIVE);
+        let variance = (self.sd / mean).powi(2).ln_1p();
+        [mean.ln() - variance / 2.0, variance.sqrt()]
+    }
+}
+
 /// An uncertainty that a threshold can be put on. High = unsure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

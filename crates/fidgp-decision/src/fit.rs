@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use fidgp_metrics::abstention::{answer_share, best_score, bound_risk};
+use fidgp_metrics::abstention::{RiskRule, answer_share, best_score, bound_risk};
 use fidgp_metrics::conformal::{
     Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, coverage_law, smallest_count,
 };
@@ -13,7 +13,7 @@ use crate::calibration::{Abstention, Answering, Calibration, Examples, Feature, 
 use crate::decide::{Judge, Verdict, percent};
 use crate::error::{DecisionError, Result};
 use crate::evidence::{ClassEvidence, NumberEvidence, Outside, Score};
-use crate::kept::{Good, Kept};
+use crate::kept::{Good, Kept, LEAST_CHANCE};
 
 /// Fewest examples that rules are fitted to.
 pub const FEWEST: usize = 10;
@@ -110,6 +110,8 @@ pub struct Named {
     pub features: Vec<Feature>,
     /// Their values, feature by feature; NaN where one is missing. `[features][N]`
     pub columns: Vec<Vec<f64>>,
+    /// Whether the model predicts a number's logarithm.
+    pub logarithm: bool,
 }
 
 /// Rules for classes.
@@ -147,18 +149,20 @@ pub fn classes(
     }
     let wrong: Vec<bool> = part.iter().map(|(said, label)| said.class() != *label).collect();
     let scores = Score::OF_CLASSES.map(|score| (score, part.iter().map(|(said, _)| score.of_class(said)).collect()));
-    if let Some(share) = asked.coverage {
-        let loss: Vec<f64> = wrong.iter().map(|&wrong| f64::from(u8::from(wrong))).collect();
-        rules.answering = Some(answering(&scores, &loss, share, asked.seed)?);
-    } else {
-        rules.abstention = Some(abstention(&scores, &wrong, asked, &mut notes)?);
-    }
     rules.outlier = outlier(&scores, asked, &mut notes)?;
     let mut reference = columns(&scores);
     reference.insert("class".to_owned(), part.iter().map(|(said, _)| said.class() as f64).collect());
     reference.insert("right".to_owned(), wrong.iter().map(|wrong| f64::from(u8::from(!wrong))).collect());
     let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
-    let found = with_features(found, named, &fitted, &|i| &examples[i].outside);
+    let mut found = with_features(found, named, &fitted, &|i| &examples[i].outside);
+    if let Some(share) = asked.coverage {
+        let loss: Vec<f64> = wrong.iter().map(|&wrong| f64::from(u8::from(wrong))).collect();
+        found.rules.answering = Some(answering(&scores, &loss, share, asked.seed)?);
+    } else {
+        let judge = Judge::new(&found)?;
+        let known = part.iter().map(|(said, _)| judge.takes_class(said)).collect::<Vec<_>>();
+        found.rules.abstention = Some(abstention(&scores, (&wrong, &known), asked, &mut found.notes)?);
+    }
     let held: Vec<_> = held.iter().map(|&i| (&examples[i], labels[i])).collect();
     let check = check_classes(&found, &held)?;
     Ok(Calibration { check, ..found })
@@ -185,27 +189,30 @@ pub fn numbers(
     let [mean, sd]: [Vec<f64>; 2] = [|said: &NumberEvidence| said.mean, |said: &NumberEvidence| said.sd]
         .map(|of| part.iter().map(|(said, _)| of(said)).collect());
     let truth: Vec<f64> = part.iter().map(|(_, target)| *target).collect();
-    let mut rules = Rules::default();
+    let (centre, spread, seen) = if named.logarithm { logarithms(&part)? } else { (mean.clone(), sd, truth) };
+    let mut rules = Rules { logarithm: named.logarithm, ..Rules::default() };
     for &level in &asked.levels {
         short(fitted.len(), level, &mut notes)?;
-        let forecast = Bounds { first: &mean, second: &sd };
-        rules.intervals.push(Intervals::calibrate(IntervalScore::Normalised, forecast, &truth, level)?);
+        let forecast = Bounds { first: &centre, second: &spread };
+        rules.intervals.push(Intervals::calibrate(IntervalScore::Normalised, forecast, &seen, level)?);
     }
     let scores = Score::OF_NUMBERS.map(|score| (score, part.iter().map(|(said, _)| score.of_number(said)).collect()));
-    if let Some(share) = asked.coverage {
-        let off: Vec<f64> = part.iter().map(|(said, target)| (said.mean - target).abs()).collect();
-        rules.answering = Some(answering(&scores, &off, share, asked.seed)?);
-    } else if let Some(bound) = asked.wrong_beyond {
-        let wrong: Vec<bool> = part.iter().map(|(said, target)| (said.mean - target).abs() > bound).collect();
-        rules.abstention = Some(abstention(&scores, &wrong, asked, &mut notes)?);
-    } else {
-        notes.push("no error rate: say with --wrong-beyond how far off a prediction may be".to_owned());
-    }
     rules.outlier = outlier(&scores, asked, &mut notes)?;
     let mut reference = columns(&scores);
     reference.insert("mean".to_owned(), mean);
     let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
-    let found = with_features(found, named, &fitted, &|i| &examples[i].outside);
+    let mut found = with_features(found, named, &fitted, &|i| &examples[i].outside);
+    let off: Vec<f64> = part.iter().map(|(said, target)| (said.mean - target).abs()).collect();
+    if let Some(share) = asked.coverage {
+        found.rules.answering = Some(answering(&scores, &off, share, asked.seed)?);
+    } else if let Some(bound) = asked.wrong_beyond {
+        let wrong: Vec<bool> = off.iter().map(|off| *off > bound).collect();
+        let judge = Judge::new(&found)?;
+        let known = part.iter().map(|(said, _)| judge.takes_number(said)).collect::<Vec<_>>();
+        found.rules.abstention = Some(abstention(&scores, (&wrong, &known), asked, &mut found.notes)?);
+    } else {
+        found.notes.push("no error rate: say with --wrong-beyond how far off a prediction may be".to_owned());
+    }
     let held: Vec<_> = held.iter().map(|&i| (&examples[i], targets[i])).collect();
     let check = check_numbers(&found, &held)?;
     Ok(Calibration { check, ..found })
@@ -298,22 +305,51 @@ fn small_class(error: &MetricError, names: &[String]) -> DecisionError {
 /// An uncertainty and its values.
 type Scored = (Score, Vec<f64>);
 
-/// The threshold for the risk. Each of the scores has its part of δ, so that the best may be chosen after looking.
-fn abstention(scores: &[Scored], wrong: &[bool], asked: &Asked, notes: &mut Vec<String>) -> Result<Abstention> {
+/// Centres, spreads and true values of logarithms.
+fn logarithms(part: &[(&NumberEvidence, f64)]) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
+    if let Some((_, target)) = part.iter().find(|(_, target)| *target <= 0.0) {
+        let why = format!("have the target {target}, which has no logarithm: the model predicts numbers above 0");
+        return Err(DecisionError::asked("the examples", why));
+    }
+    let of = |(said, target): &(&NumberEvidence, f64)| {
+        let [centre, spread] = said.of_logarithm();
+        (centre, (spread, target.ln()))
+    };
+    let (centre, (spread, truth)) = part.iter().map(of).unzip();
+    Ok((centre, spread, truth))
+}
+
+/// The threshold for the risk. Each of the scores has its part of δ, so that the best may be chosen after looking. What is
+/// called out of distribution is never answered: it neither helps nor counts.
+fn abstention(
+    scores: &[Scored],
+    (wrong, known): (&[bool], &[bool]),
+    asked: &Asked,
+    notes: &mut Vec<String>,
+) -> Result<Abstention> {
+    let rows: Vec<usize> = (0..known.len()).filter(|&row| known[row]).collect();
+    let wrong: Vec<bool> = rows.iter().map(|&row| wrong[row]).collect();
+    let scores: Vec<Scored> =
+        scores.iter().map(|(score, values)| (*score, rows.iter().map(|&row| values[row]).collect())).collect();
     let loss: Vec<f64> = wrong.iter().map(|&wrong| f64::from(u8::from(wrong))).collect();
     let named: Vec<_> = scores.iter().map(|(score, values)| (score.name(), values.as_slice())).collect();
-    let (best, ranked) = best_score(&named, &loss, asked.seed)?;
-    let (score, values) = &scores[best];
-    let delta = (1.0 - asked.confidence) / scores.len() as f64;
-    let rule = bound_risk(values, wrong, asked.risk, 1.0 - delta)?;
     let (risk, sure) = (percent(asked.risk), percent(asked.confidence));
+    let (mut score, mut rule, mut ranked) = (scores[0].0, None, Vec::new());
+    if !rows.is_empty() {
+        let (best, all) = best_score(&named, &loss, asked.seed)?;
+        let delta = (1.0 - asked.confidence) / scores.len() as f64;
+        let found = bound_risk(&scores[best].1, &wrong, asked.risk, 1.0 - delta)?;
+        let share = rows.len() as f64 / known.len() as f64;
+        rule = found.map(|rule| RiskRule { answered: rule.answered * share, ..rule });
+        (score, ranked) = (scores[best].0, all);
+    }
     if rule.is_none() {
         notes.push(format!(
             "no threshold keeps errors at {risk} with {sure} confidence: every prediction is abstained from"
         ));
     }
     let (risk, confidence, wrong_beyond) = (asked.risk, asked.confidence, asked.wrong_beyond);
-    Ok(Abstention { risk, confidence, wrong_beyond, score: *score, rule, ranked })
+    Ok(Abstention { risk, confidence, wrong_beyond, score, rule, ranked })
 }
 
 /// The threshold for a share of answers, on the uncertainty that puts losses last.
@@ -350,19 +386,51 @@ fn columns(scores: &[Scored]) -> BTreeMap<String, Vec<f64>> {
 fn check_classes(found: &Calibration, held: &[(&ClassEvidence, usize)]) -> Result<Vec<Kept>> {
     let judge = Judge::new(found)?;
     let decisions: Vec<_> = held.iter().map(|(said, _)| judge.class(said)).collect();
-    let mut kept = Vec::new();
+    let (mut kept, mut of_class) = (Vec::new(), Vec::new());
     for (i, level) in judge.levels().into_iter().enumerate() {
         let sets = || decisions.iter().map(|decision| &decision.sets[i].classes);
         let hits = sets().zip(held).filter(|(set, (_, label))| set.contains(label)).count();
         let promise = format!("the set holds the class at level {}", percent(level));
         let law = found.rules.sets.get(i).and_then(|sets| coverage_law(sets.examples, level).ok());
-        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?.by_law(law, hits);
+        let mut coverage = Kept::new(promise, level, Good::Above, hits, held.len())?.by_law(law, hits);
+        if let Some(by_class) = i.checked_sub(found.rules.sets.len()).and_then(|i| found.rules.sets_by_class.get(i)) {
+            let all = sets().zip(held).map(|(set, (_, label))| (*label, set.contains(label)));
+            let lowest = lowest_class(found, by_class, all)?;
+            coverage.kept = lowest.as_ref().is_none_or(|lowest| lowest.kept);
+            of_class.extend(lowest);
+        }
         kept.push(coverage.of_size(sets().map(|set| set.len() as f64)));
     }
+    kept.extend(of_class);
     let wrong: Vec<bool> = held.iter().map(|(said, label)| said.class() != *label).collect();
     kept.extend(check_shares(found, &decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>(), &wrong)?);
     kept.extend(check_answering(found, held.iter().map(|(said, _)| judge.answers(&|score| score.of_class(said))))?);
     Ok(kept)
+}
+
+/// The class whose count speaks most against a promise for each class. One of so many is lowest by chance.
+fn lowest_class(
+    found: &Calibration,
+    sets: &SetsByClass,
+    all: impl Iterator<Item = (usize, bool)>,
+) -> Result<Option<Kept>> {
+    let mut counts = vec![[0; 2]; sets.examples.len()];
+    for (label, hit) in all {
+        counts[label][0] += usize::from(hit);
+        counts[label][1] += 1;
+    }
+    let chance = |class: usize| -> Result<f64> {
+        let [hits, of] = counts[class];
+        Ok(coverage_law(sets.examples[class], sets.level)?.at_most(hits, of))
+    };
+    let present = (0..counts.len()).filter(|&class| counts[class][1] > 0);
+    let chances = present.map(|class| Ok((class, chance(class)?))).collect::<Result<Vec<_>>>()?;
+    let Some(&(class, least)) = chances.iter().min_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
+    let name = found.classes.get(class).map_or_else(|| class.to_string(), fidgp_files::shown);
+    let promise = format!("the lowest class at level {}, `{name}`", percent(sets.level));
+    let [hits, of] = counts[class];
+    let kept = Kept::new(promise, sets.level, Good::Above, hits, of)?;
+    Ok(Some(Kept { kept: least * chances.len() as f64 >= LEAST_CHANCE, ..kept }))
 }
 
 fn check_numbers(found: &Calibration, held: &[(&NumberEvidence, f64)]) -> Result<Vec<Kept>> {

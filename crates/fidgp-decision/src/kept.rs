@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
+/// Counts that chance alone makes more rarely than this speak against a promise.
+pub const LEAST_CHANCE: f64 = 0.025;
+
 /// A promise beside what the examples that were held back say of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
@@ -54,7 +57,7 @@ impl Kept {
     /// are on the good side.
     #[must_use]
     pub fn by_law(self, law: Option<CoverageLaw>, good: usize) -> Self {
-        let kept = law.map_or(self.kept, |law| law.at_most(good, self.examples) >= 0.025);
+        let kept = law.map_or(self.kept, |law| law.at_most(good, self.examples) >= LEAST_CHANCE);
         Self { kept, ..self }
     }
 

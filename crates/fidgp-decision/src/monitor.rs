@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use fidgp_metrics::Interval;
 use fidgp_metrics::conformal::coverage_law;
 use fidgp_metrics::drift::{AccuracyEstimate, Exchangeability, Proportion, estimate_accuracy};
@@ -9,6 +11,9 @@ use serde_json::Value;
 use crate::calibration::{Calibration, OUTSIDE};
 use crate::decide::percent;
 use crate::error::{DecisionError, Result};
+
+/// Levels that differ by less are the same.
+const SAME_LEVEL: f64 = 1e-9;
 
 /// Points of a time line.
 const POINTS: usize = 200;
@@ -90,71 +95,189 @@ struct Tested {
     sum: f64,
     seen: usize,
     alarm_at: Option<usize>,
-    line: Vec<(usize, f64)>,
+    line: Line,
+}
+
+/// A time line of which only some points are kept, so that it may grow for ever.
+#[derive(Default)]
+struct Line {
+    points: Vec<(usize, f64)>,
+    last: Option<(usize, f64)>,
+    seen: usize,
+    thinned: u32, // one of 2 to this power is kept
+}
+
+impl Line {
+    fn add(&mut self, point: (usize, f64)) {
+        if self.seen.trailing_zeros() >= self.thinned {
+            self.points.push(point);
+        }
+        if self.points.len() > 4 * POINTS {
+            self.thinned += 1;
+            self.points = self.points.iter().step_by(2).copied().collect();
+        }
+        self.seen += 1;
+        self.last = Some(point);
+    }
+
+    fn shown(&self) -> Vec<(usize, f64)> {
+        let every = self.points.len().div_ceil(POINTS).max(1);
+        let mut kept: Vec<_> = self.points.iter().step_by(every).copied().collect();
+        if kept.last() != self.last.as_ref() {
+            kept.extend(self.last);
+        }
+        kept
+    }
 }
 
 /// Reads prediction logs, a JSON object for each line as `fidgp predict --jsonl` writes them; a field `label` may have been
 /// added when the truth was known.
 ///
 /// # Errors
-/// When a line is no such object; it is named.
+/// When a line is no such object, or a label is not what the model predicts; it is named. When the lines are of several
+/// models, as a server writes them.
 pub fn monitor<'a>(
     calibration: &Calibration,
     lines: impl IntoIterator<Item = (String, &'a str)>,
     alpha: f64,
 ) -> Result<Monitor> {
-    let mut tested = series(calibration)?;
-    let levels = levels(calibration);
-    let share = alpha / (tested.len() + levels.len()).max(1) as f64; // of each test
-    let limit = -share.ln();
-    let (mut coverage, mut right) = (vec![Proportion::default(); levels.len()], Proportion::default());
-    let (mut confidences, mut count, mut verdicts) = (Vec::new(), 0, [0; 3]);
+    monitor_model(calibration, lines, alpha, None)
+}
+
+/// The same of the lines whose field `model` is this name.
+///
+/// # Errors
+/// As [`monitor`], and when no line is of this model.
+pub fn monitor_model<'a>(
+    calibration: &Calibration,
+    lines: impl IntoIterator<Item = (String, &'a str)>,
+    alpha: f64,
+    model: Option<&str>,
+) -> Result<Monitor> {
+    let mut reading = Reading::new(calibration, alpha)?;
+    let mut only = Only { name: model, seen: BTreeSet::new() };
     for (place, line) in lines {
         let said: Value = serde_json::from_str(line)
             .map_err(|error| DecisionError::asked(place.clone(), format!("is no JSON: {error}")))?;
-        count += 1;
-        let mut any = false;
-        for one in &mut tested {
-            let Some(value) = value(calibration, &said, &one.name) else { continue };
+        if only.takes(&said)? {
+            reading.add(&said, &place)?;
+        }
+    }
+    match only.name {
+        Some(name) if reading.count == 0 && !only.seen.is_empty() => {
+            let why = format!("have no line of the model `{}`; there are {}", fidgp_files::shown(name), only.names());
+            Err(DecisionError::asked("the logs", why))
+        }
+        _ if reading.count == 0 => Err(DecisionError::asked("the logs", "have no lines")),
+        _ => reading.finish(),
+    }
+}
+
+/// The model whose lines are read: the one that was named, else the only one.
+struct Only<'a> {
+    name: Option<&'a str>,
+    seen: BTreeSet<String>,
+}
+
+impl Only<'_> {
+    fn takes(&mut self, said: &Value) -> Result<bool> {
+        let own = said["model"].as_str();
+        if let Some(own) = own.filter(|own| !self.seen.contains(*own)) {
+            self.seen.insert(own.to_owned());
+        }
+        if self.name.is_none() && self.seen.len() > 1 {
+            let why = format!("are of several models, {}: choose one with --name", self.names());
+            return Err(DecisionError::asked("the logs", why));
+        }
+        Ok(self.name.is_none_or(|name| own == Some(name)))
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<_> = self.seen.iter().map(|name| format!("`{}`", fidgp_files::shown(name))).collect();
+        names.join(", ")
+    }
+}
+
+/// Logs on the way from the first line to the last.
+struct Reading<'a> {
+    calibration: &'a Calibration,
+    tested: Vec<Tested>,
+    levels: Vec<Level>,
+    alpha: f64,
+    share: f64, // of each test
+    coverage: Vec<Proportion>,
+    right: Proportion,
+    confidences: Vec<f64>,
+    count: usize,
+    verdicts: [usize; 3],
+}
+
+impl<'a> Reading<'a> {
+    fn new(calibration: &'a Calibration, alpha: f64) -> Result<Self> {
+        let (tested, levels) = (series(calibration)?, levels(calibration));
+        let share = alpha / (tested.len() + levels.len()).max(1) as f64;
+        let coverage = vec![Proportion::default(); levels.len()];
+        let (right, confidences, count, verdicts) = (Proportion::default(), Vec::new(), 0, [0; 3]);
+        Ok(Self { calibration, tested, levels, alpha, share, coverage, right, confidences, count, verdicts })
+    }
+
+    fn add(&mut self, said: &Value, place: &str) -> Result<()> {
+        self.count += 1;
+        let (mut any, limit) = (false, -self.share.ln());
+        for one in &mut self.tested {
+            let Some(value) = value(self.calibration, said, &one.name) else { continue };
             any = true;
-            one.add(value, count, limit);
+            one.add(value, self.count, limit);
         }
         if !any {
             return Err(DecisionError::asked(place, "has none of the fields that `fidgp predict --jsonl` writes"));
         }
-        confidences.extend(confidence(&said));
+        self.confidences.extend(confidence(said));
         match said["decision"].as_str() {
-            Some("accept") => verdicts[0] += 1,
-            Some("abstain") => verdicts[1] += 1,
-            Some("out-of-distribution") => verdicts[2] += 1,
+            Some("accept") => self.verdicts[0] += 1,
+            Some("abstain") => self.verdicts[1] += 1,
+            Some("out-of-distribution") => self.verdicts[2] += 1,
             _ => {}
         }
-        let label = &said["label"];
-        if label.is_null() {
-            continue;
+        match &said["label"] {
+            Value::Null => Ok(()),
+            label => self.labelled(said, label, place),
         }
-        if let Some(class) = class(calibration, &said["class"]) {
-            right.add(known(calibration, label, &place)? == class);
+    }
+
+    fn labelled(&mut self, said: &Value, label: &Value, place: &str) -> Result<()> {
+        let truth = if self.calibration.classes.is_empty() {
+            Truth::Number(
+                number_of(label)
+                    .ok_or_else(|| DecisionError::asked(place, format!("has the label {label}, which is no number")))?,
+            )
+        } else {
+            Truth::Class(known(self.calibration, label, place)?)
+        };
+        if let (Truth::Class(label), Some(class)) = (truth, class(self.calibration, &said["class"])) {
+            self.right.add(label == class);
         }
-        for (level, coverage) in coverage.iter_mut().enumerate() {
-            if let Some(hit) = covered(&said, level, label) {
+        for (level, coverage) in self.levels.iter().zip(&mut self.coverage) {
+            if let Some(hit) = covered(self.calibration, said, level.level, truth) {
                 coverage.add(hit);
             }
         }
+        Ok(())
     }
-    if count == 0 {
-        return Err(DecisionError::asked("the logs", "have no lines"));
+
+    fn finish(self) -> Result<Monitor> {
+        let mut watched = Vec::new();
+        for (level, coverage) in self.levels.iter().zip(self.coverage) {
+            let what = format!("sets or intervals that hold the truth at level {}", percent(level.level));
+            watched.extend(watch(what, Some(*level), coverage, self.share)?);
+        }
+        watched.extend(watch("predictions that are right".to_owned(), None, self.right, self.share)?);
+        let (accuracy, accuracy_before) = accuracy(self.calibration, &self.confidences)?;
+        let series = self.tested.into_iter().map(Tested::finish).collect();
+        let log10_limit = -self.share.ln() / std::f64::consts::LN_10;
+        let (lines, alpha, verdicts) = (self.count, self.alpha, self.verdicts);
+        Ok(Monitor { lines, alpha, log10_limit, series, accuracy, accuracy_before, watched, verdicts })
     }
-    let mut watched = Vec::new();
-    for (level, coverage) in levels.iter().zip(coverage) {
-        let what = format!("sets or intervals that hold the truth at level {}", percent(level.level));
-        watched.extend(watch(what, Some(*level), coverage, share)?);
-    }
-    watched.extend(watch("predictions that are right".to_owned(), None, right, share)?);
-    let (accuracy, accuracy_before) = accuracy(calibration, &confidences)?;
-    let series = tested.into_iter().map(Tested::finish).collect();
-    let log10_limit = limit / std::f64::consts::LN_10;
-    Ok(Monitor { lines: count, alpha, log10_limit, series, accuracy, accuracy_before, watched, verdicts })
 }
 
 /// The same tests while a model is asked: they go on for as long as it is served, in memory that is bounded.
@@ -247,7 +370,7 @@ fn series(calibration: &Calibration) -> Result<Vec<Tested>> {
                 sum: 0.0,
                 seen: 0,
                 alarm_at: None,
-                line: Vec::new(),
+                line: Line::default(),
             })
         })
         .collect()
@@ -261,13 +384,10 @@ impl Tested {
         if self.alarm_at.is_none() && self.test.log_largest() >= limit {
             self.alarm_at = Some(line);
         }
-        self.line.push((line, self.test.log_e_value() / std::f64::consts::LN_10));
+        self.line.add((line, self.test.log_e_value() / std::f64::consts::LN_10));
     }
 
     fn finish(self) -> Series {
-        let every = self.line.len().div_ceil(POINTS).max(1);
-        let last = self.line.len().saturating_sub(1);
-        let kept = self.line.iter().enumerate().filter(|(i, _)| i % every == 0 || *i == last);
         Series {
             name: self.name,
             seen: self.seen,
@@ -275,7 +395,7 @@ impl Tested {
             mean_now: if self.seen > 0 { self.sum / self.seen as f64 } else { 0.0 },
             log10_e: self.test.log_largest() / std::f64::consts::LN_10,
             alarm_at: self.alarm_at,
-            line: kept.map(|(_, point)| *point).collect(),
+            line: self.line.shown(),
         }
     }
 }
@@ -318,15 +438,33 @@ fn known(calibration: &Calibration, label: &Value, place: &str) -> Result<usize>
     class(calibration, label).ok_or_else(unknown)
 }
 
-/// Whether the set or interval at a level holds the label.
-fn covered(said: &Value, level: usize, label: &Value) -> Option<bool> {
-    if let Some(set) = said["sets"].get(level) {
-        let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
-        return Some(set["classes"].as_array()?.iter().any(|class| class.as_str() == Some(&text)));
+/// What turned out to be true.
+#[derive(Clone, Copy)]
+enum Truth {
+    Class(usize),
+    Number(f64),
+}
+
+/// A number, also where it was written as a text.
+fn number_of(label: &Value) -> Option<f64> {
+    label.as_f64().or_else(|| label.as_str()?.trim().parse().ok()).filter(|number: &f64| number.is_finite())
+}
+
+/// Whether the set or interval of a level holds the truth; nothing where a line has none of this level.
+fn covered(calibration: &Calibration, said: &Value, level: f64, truth: Truth) -> Option<bool> {
+    let of_level = |one: &&Value| one["level"].as_f64().is_some_and(|own| (own - level).abs() < SAME_LEVEL);
+    let find = |name: &str| said[name].as_array().into_iter().flatten().find(of_level);
+    match truth {
+        Truth::Class(label) => {
+            let set = find("sets")?["classes"].as_array()?;
+            Some(set.iter().any(|each| class(calibration, each) == Some(label)))
+        }
+        Truth::Number(y) => {
+            let interval = find("intervals")?;
+            let (lower, upper) = (interval["lower"].as_f64(), interval["upper"].as_f64());
+            Some(lower.is_none_or(|lower| lower <= y) && upper.is_none_or(|upper| y <= upper))
+        }
     }
-    let interval = said["intervals"].get(level)?;
-    let (y, lower, upper) = (label.as_f64()?, interval["lower"].as_f64(), interval["upper"].as_f64());
-    Some(lower.is_none_or(|lower| lower <= y) && upper.is_none_or(|upper| y <= upper))
 }
 
 /// A share that is counted; a promise is broken when both the count and the examples of the rule speak against it.

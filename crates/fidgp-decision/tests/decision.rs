@@ -10,7 +10,7 @@ use fidgp_decision::trust::{About, Foreign, Seen, Trust};
 use fidgp_decision::{CALIBRATION_FILE, Calibration, ClassEvidence, NumberEvidence, Score, TRUST_FILE};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn origin() -> Origin {
     Origin { source: "a test".to_owned(), model_sha256: "w".to_owned(), draws: 8 }
@@ -356,4 +356,234 @@ fn what_was_seen_of_numbers_is_counted() {
     assert_eq!(trust.epistemic.wrong.iter().sum::<usize>(), wrong);
     assert_eq!(trust.epistemic.wrong_is, "off by more than 0.7");
     assert!(trust.mistakes.windows(2).all(|pair| pair[0].deviations >= pair[1].deviations));
+}
+
+/// A month of customers: a city, a size that is missing in a third of the rows, a day.
+fn customers(rng: &mut ChaCha8Rng, n: usize) -> Vec<Value> {
+    let mut row = || {
+        let city = ["Bonn", "Kiel", "Ulm"][rng.random_range(0..3)];
+        let day = format!("2024-01-{:02}", rng.random_range(1..29));
+        let mut row = json!({"city": city, "since": day, "member": rng.random::<bool>(), "size": null});
+        if rng.random::<f64>() > 0.3 {
+            row["size"] = rng.random_range(1.0..50.0).into();
+        }
+        row
+    };
+    (0..n).map(|_| row()).collect()
+}
+
+fn features() -> Vec<Feature> {
+    let levels = |name: &str| {
+        if name == "city" { vec!["Bonn".to_owned(), "Kiel".to_owned(), "Ulm".to_owned()] } else { Vec::new() }
+    };
+    ["city", "since", "member", "size"].map(|name| Feature { name: name.to_owned(), levels: levels(name) }).to_vec()
+}
+
+/// Rules for a table with gaps, and the lines of a month of such rows.
+fn table_month(seed: u64, change: impl Fn(&mut Value)) -> fidgp_decision::monitor::Monitor {
+    let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+    let (examples, labels): (Vec<_>, Vec<_>) = (0..400).map(|_| class(rng, 1.0)).unzip();
+    let rows = customers(rng, 400);
+    let column =
+        |feature: &Feature| rows.iter().map(|row| feature.number(&row[&feature.name]).unwrap_or(f64::NAN)).collect();
+    let columns = features().iter().map(column).collect();
+    let named = Named { features: features(), columns, ..classes_named(&["c0", "c1", "c2"]) };
+    let found = fit::classes(&examples, &labels, &named, &Asked::usual(Score::Total), origin()).unwrap();
+    let judge = Judge::new(&found).unwrap();
+    let lines: Vec<String> = customers(rng, 900)
+        .into_iter()
+        .map(|mut row| {
+            let (said, label) = class(rng, 1.0);
+            let mut line: Value = serde_json::from_str(&line(&said, label, &judge)).unwrap();
+            change(&mut row);
+            line["features"] = row;
+            line.to_string()
+        })
+        .collect();
+    monitor(&found, lines.iter().map(|line| (String::new(), line.as_str())), 0.05).unwrap()
+}
+
+#[test]
+fn a_table_with_gaps_dates_and_texts_is_quiet_until_it_changes() {
+    let quiet = (0..40).filter(|&seed| table_month(seed, |_| ()).alarm()).count();
+    assert!(quiet <= 5, "{quiet} of 40 quiet months with a false alarm"); // P(Bin(40, .05) > 5) = 1.4 %
+    let seen = table_month(0, |_| ());
+    assert!(seen.series.iter().filter(|one| one.name.starts_with("feature:")).all(|one| one.seen > 500), "{seen:?}");
+    let alarms = |change: fn(&mut Value), series: &str| {
+        let found = table_month(1, change).series;
+        found.into_iter().find(|one| one.name == series).unwrap().alarm_at.is_some()
+    };
+    assert!(alarms(|row| row["since"] = "2024-02-20".into(), "feature:since"));
+    assert!(alarms(|row| row["city"] = "Atlantis".into(), "feature:city"));
+    assert!(alarms(|row| row["member"] = true.into(), "feature:member"));
+    assert!(!alarms(|row| row["member"] = if row["member"] == true { "yes" } else { "no" }.into(), "feature:member"));
+}
+
+/// Labels are the truth whether they are names or numbers, and sets are found by their level, not by their place.
+#[test]
+fn labels_by_index_and_sets_of_other_levels_are_read_right() {
+    let found = classes(5, 1000, &Asked::usual(Score::Total));
+    let (judge, rng) = (Judge::new(&found).unwrap(), &mut ChaCha8Rng::seed_from_u64(6));
+    let pairs: Vec<_> = (0..600).map(|_| class(rng, 1.0)).collect();
+    let read = |change: fn(&mut Value, usize)| {
+        let lines = pairs.iter().map(|(said, label)| {
+            let mut line: Value = serde_json::from_str(&line(said, *label, &judge)).unwrap();
+            change(&mut line, *label);
+            line.to_string()
+        });
+        let lines: Vec<String> = lines.collect();
+        monitor(&found, lines.iter().map(|line| (String::new(), line.as_str())), 0.05).unwrap().watched
+    };
+    let named = read(|_, _| ());
+    assert_eq!(read(|line, label| line["label"] = label.into()), named);
+    let turned = |line: &mut Value, _: usize| line["sets"].as_array_mut().unwrap().reverse();
+    assert_eq!(read(turned), named);
+    assert!(named.iter().all(|one| !one.broken && one.seen == 600), "{named:?}");
+    let other = |line: &mut Value, _: usize| line["sets"][0]["level"] = 0.5.into(); // logged with rules of before
+    assert_eq!(read(other)[0].promised, Some(0.95), "a set of another level says nothing of this one");
+}
+
+#[test]
+fn logs_of_several_models_and_labels_of_another_kind_are_refused() {
+    let found = classes(0, 200, &Asked::usual(Score::Total));
+    let line = |model: &str| json!({"model": model, "class": "c1", "probability": 0.8, "total": 0.4}).to_string();
+    let (a, b) = (line("a"), line("b"));
+    let read = |model| {
+        let lines = [&a, &b, &a].map(|line| (String::new(), line.as_str()));
+        fidgp_decision::monitor::monitor_model(&found, lines, 0.05, model)
+    };
+    assert_eq!(read(Some("a")).unwrap().lines, 2);
+    let said = read(None).unwrap_err().to_string();
+    assert_eq!(said, "the logs are of several models, `a`, `b`: choose one with --name");
+    let said = read(Some("c")).unwrap_err().to_string();
+    assert_eq!(said, "the logs have no line of the model `c`; there are `a`, `b`");
+
+    let rng = &mut ChaCha8Rng::seed_from_u64(5);
+    let (examples, targets): (Vec<_>, Vec<_>) = (0..200).map(|_| number(rng)).unzip();
+    let found = fit::numbers(&examples, &targets, &Named::default(), &Asked::usual(Score::Total), origin()).unwrap();
+    let read = |label: Value| {
+        let line = json!({"mean": 1.5, "sd": 0.3, "epistemic": 0.01, "label": label,
+            "intervals": [{"level": 0.9, "lower": 1.0, "upper": 2.0}]})
+        .to_string();
+        monitor(&found, [("log:1".to_owned(), line.as_str())], 0.05)
+    };
+    assert_eq!(read("1.7".into()).unwrap().watched[0].seen, 1);
+    let said = read("wide".into()).unwrap_err().to_string();
+    assert_eq!(said, "log:1 has the label \"wide\", which is no number");
+}
+
+/// What is called foreign is not answered; so it must not help to keep the risk of what is.
+#[test]
+fn the_promised_risk_is_that_of_the_answers() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(8);
+    let mut example = || {
+        let strange = rng.random::<f64>() < 0.2; // never wrong, and sure
+        let wrong = !strange && rng.random::<f64>() < 0.055;
+        let said = ClassEvidence {
+            probabilities: vec![0.9, 0.1],
+            total: if strange { 0.0 } else { 0.1 * rng.random::<f64>() },
+            aleatoric: 0.0,
+            epistemic: if strange { 1.0 + rng.random::<f64>() } else { 0.1 * rng.random::<f64>() },
+            outside: Outside::default(),
+        };
+        (said, usize::from(wrong))
+    };
+    let (examples, labels): (Vec<_>, Vec<_>) = (0..20_000).map(|_| example()).unzip();
+    let asked = Asked { false_alarms: 0.2, ..Asked::usual(Score::Epistemic) };
+    let found = fit::classes(&examples, &labels, &classes_named(&["a", "b"]), &asked, origin()).unwrap();
+    // 4.4 % of all are wrong, and 5.5 % of those that are no outliers: no threshold on noise keeps 5 %
+    let abstention = found.rules.abstention.as_ref().unwrap();
+    assert!(abstention.rule.is_none_or(|rule| rule.answered < 0.5), "{abstention:?}");
+    assert!(found.check.iter().all(|kept| kept.kept), "{:?}", found.check);
+}
+
+#[test]
+fn a_promise_for_each_class_is_checked_class_by_class() {
+    let asked = Asked { by_class: true, ..Asked::usual(Score::Total) };
+    let kept = (0..100).filter(|&seed| classes(seed, 1500, &asked).check.iter().take(4).all(|kept| kept.kept)).count();
+    assert!(kept >= 90, "{kept} of 100 sound promises are called kept");
+    let found = classes(1, 1500, &asked);
+    let lowest =
+        found.check.iter().find(|kept| kept.promise.starts_with("the lowest class at level 90 %, `c")).unwrap();
+    assert!(lowest.examples > 50 && lowest.examples < 300, "{lowest:?}");
+}
+
+/// A price whose errors grow with it: the interval is of the logarithm, so it is never below 0.
+#[test]
+fn intervals_of_a_logarithm_lie_above_zero() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(9);
+    let mut example = || {
+        let (m, s) = (6.0 * rng.random::<f64>(), 0.8_f64);
+        let mean = (m + s * s / 2.0).exp();
+        let off: f64 = (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+        let said = NumberEvidence {
+            mean,
+            sd: mean * (s * s).exp_m1().sqrt(),
+            epistemic_sd: 0.1 * mean,
+            outside: Outside::default(),
+        };
+        (said, (m + s * off).exp())
+    };
+    let (examples, targets): (Vec<_>, Vec<_>) = (0..3000).map(|_| example()).unzip();
+    let [centre, spread] = examples[0].of_logarithm();
+    assert!((spread - 0.8).abs() < 1e-9 && (centre.exp() / examples[0].mean).ln() + 0.32 < 1e-9);
+    let named = Named { logarithm: true, ..Named::default() };
+    let asked = Asked::usual(Score::Epistemic);
+    let found = fit::numbers(&examples, &targets, &named, &asked, origin()).unwrap();
+    assert!(found.check.iter().all(|kept| kept.kept), "{:?}", found.check);
+    let interval = Judge::new(&found).unwrap().number(&examples[0]).intervals[0];
+    let ratio = (interval.hi / interval.lo).ln() / (2.0 * 1.645 * 0.8);
+    assert!(interval.lo > 0.0 && (ratio - 1.0).abs() < 0.08, "{interval:?}, {ratio}");
+    let refused = fit::numbers(&examples, &vec![0.0; 3000], &named, &asked, origin()).unwrap_err().to_string();
+    assert!(refused.contains("have the target 0, which has no logarithm"), "{refused}");
+}
+
+#[test]
+fn files_whose_parts_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let rng = &mut ChaCha8Rng::seed_from_u64(21);
+    let (examples, labels): (Vec<_>, Vec<_>) = (0..500).map(|_| class(rng, 1.0)).unzip();
+    let asked = Asked { by_class: true, ..Asked::usual(Score::Total) };
+    let found = fit::classes(&examples, &labels, &classes_named(&["c0", "c1", "c2"]), &asked, origin()).unwrap();
+    let trust = Trust::of_classes(&found, About::default(), &examples, &labels).unwrap();
+    assert!(trust.is_of(&found).unwrap());
+    let mut others = found.clone();
+    others.notes.push("fitted anew".to_owned());
+    assert!(!trust.is_of(&others).unwrap());
+    let with = |document: &Value, change: &dyn Fn(&mut Value)| {
+        let mut document = document.clone();
+        change(&mut document);
+        document.to_string()
+    };
+    let rules = serde_json::to_value(&found).unwrap();
+    for (change, said) in [
+        (
+            &(|d: &mut Value| drop(d["rules"]["sets_by_class"][0]["thresholds"].as_array_mut().unwrap().pop()))
+                as &dyn Fn(&mut Value),
+            "has 2 thresholds and 3 counts for 3 classes",
+        ),
+        (&|d| d["rules"]["sets_by_class"][1]["level"] = 1.5.into(), "1.5 does not lie between 0 and 1"),
+        (&|d| d["classes"] = json!([]), "classes"),
+        (&|d| d["reference"]["total"] = json!([]), "calibration.json"),
+        (&|d| d["reference"]["right"] = json!([1.0]), "says of 1 whether they are right"),
+    ] {
+        std::fs::write(folder.path().join(CALIBRATION_FILE), with(&rules, change)).unwrap();
+        let error = Calibration::read(folder.path(), None).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("calibration.json"), "{error}");
+    }
+    let seen = serde_json::to_value(&trust).unwrap();
+    for (change, said) in [
+        (
+            &(|d: &mut Value| d["seen"]["confusion"][0][1] = 7.into()) as &dyn Fn(&mut Value),
+            "names classes 0 and 7 of 3",
+        ),
+        (&|d| drop(d["seen"]["by_class"].as_array_mut().unwrap().pop()), "has 2 rows, there are 3 classes"),
+        (&|d| d["seen"]["by_class"][1]["set_sizes"] = json!([]), "row 1 of `by_class` is not of 2 levels"),
+        (&|d| d["seen"]["by_class"][1]["covered"] = json!([1]), "row 1 of `by_class` is not of 2 levels"),
+        (&|d| d["epistemic"]["edges"] = json!([]), "epistemic"),
+    ] {
+        std::fs::write(folder.path().join(TRUST_FILE), with(&seen, change)).unwrap();
+        let error = Trust::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("trust.json"), "{error}");
+    }
 }

@@ -7,6 +7,7 @@ pub mod limits;
 mod read;
 mod shown;
 pub mod write;
+pub mod written;
 
 pub use folder::NewFolder;
 pub use guard::{guarded, is_guarded};

@@ -4,13 +4,20 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use fidgp_data::{Cells, Holds, ImageFolder, Sheet, Survey, array_folder};
+use fidgp_onnx::Graph;
+use tch::Device;
 use toml::Value;
 
-use crate::config::{self, DataConfig};
+use crate::config::{self, DataConfig, RunConfig};
 use crate::error::{LabError, Result};
+use crate::model::{Model, Signature};
 
 /// Rows of a table that are trained on, tested on and calibrated with, at least.
 const FEWEST_ROWS: usize = 30;
+/// Rows with few different numbers that are taken as classes, at least.
+const LABELLED_ROWS: usize = 50;
+/// Classes differ much in size where one has so many times the rows of another.
+const UNEVEN: usize = 5;
 /// Optimiser steps that a starter asks for, about.
 const STEPS: usize = 4000;
 
@@ -23,11 +30,11 @@ pub struct Starter {
     pub said: String,
 }
 
-/// Looks at data and writes a config that trains on them as it stands.
+/// Looks at data and writes a config that trains on them as it stands, a network of the user's where one is given.
 ///
 /// # Errors
-/// When the data are of no known kind, broken, or too few.
-pub fn starter(path: &Path, target: Option<&str>) -> Result<Starter> {
+/// When the data are of no known kind, broken, or too few, or the network does not take them.
+pub fn starter(path: &Path, target: Option<&str>, network: Option<&Path>) -> Result<Starter> {
     let path = path.canonicalize().map_err(|error| LabError::file(path, &error))?;
     let refused = |why: &str| Err(LabError::config(path.display().to_string(), why));
     let extension = path.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -36,14 +43,12 @@ pub fn starter(path: &Path, target: Option<&str>) -> Result<Starter> {
             if target.is_some() {
                 return Err(LabError::config("--target", "is for tables; the class of a picture is its folder"));
             }
-            pictures(&path)?
+            pictures(&path, network)?
         }
         "onnx" => {
-            return refused(
-                "is a network, not data: give the data, then set network = { kind = \"onnx\", path = \"…\" } in the config",
-            );
+            return refused("is a network, not data: give the data first, and the network with --network FILE.onnx");
         }
-        "csv" | "tsv" | "txt" | "npy" | "safetensors" => table(&path, target)?,
+        "csv" | "tsv" | "txt" | "npy" | "safetensors" => table(&path, target, network)?,
         _ => {
             return refused(
                 "is nothing a config can be written for: give a table (.csv, .tsv, .txt, .npy, .safetensors) or a folder of pictures",
@@ -52,6 +57,39 @@ pub fn starter(path: &Path, target: Option<&str>) -> Result<Starter> {
     };
     config::parse(&found.text, &[])?;
     Ok(found)
+}
+
+/// A network of the user's.
+struct Own {
+    path: PathBuf,
+    /// `[height, width]` of its pictures, where it takes one size.
+    side: Option<[i64; 2]>,
+}
+
+impl Own {
+    fn open(file: &Path) -> Result<Self> {
+        let path = file.canonicalize().map_err(|error| LabError::file(file, &error))?;
+        if !config::is_graph(&path) {
+            return Err(LabError::config("--network", format!("`{}` is no .onnx file", path.display())));
+        }
+        let graph =
+            Graph::read(&path).map_err(|error| LabError::File { path: path.clone(), why: error.to_string() })?;
+        let shape = graph.inputs.first().and_then(|input| input.shape.clone()).unwrap_or_default();
+        let side = match shape[..] {
+            [_, _, Some(height), Some(width)] => Some([height, width]),
+            _ => None,
+        };
+        Ok(Self { path, side })
+    }
+
+    fn section(&self) -> String {
+        format!("[network]\nkind = \"onnx\"\npath = {}\n", place(&self.path))
+    }
+}
+
+/// Refuses a network that does not take the data.
+fn check_network(config: &RunConfig, classes: Option<usize>) -> Result<()> {
+    Model::init(config, &Signature::expected(config, classes)?, Device::Cpu).map(drop)
 }
 
 /// The name of a run after a file or folder.
@@ -71,7 +109,8 @@ fn column(sheet: &Sheet, place: usize) -> String {
     if sheet.is_headed() { quoted(&sheet.names()[place]) } else { place.to_string() }
 }
 
-fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
+fn table(path: &Path, target: Option<&str>, network: Option<&Path>) -> Result<Starter> {
+    let own = network.map(Own::open).transpose()?;
     let sheet = Sheet::open(path)?;
     let cells = sheet.cells(&(0..sheet.names().len()).collect::<Vec<_>>())?;
     let goal = match target {
@@ -86,7 +125,7 @@ fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
     let wanted = Survey::of(&cells, goal, 0..cells.rows());
     let classes = match wanted.holds() {
         Some(Holds::Texts | Holds::Booleans) => true,
-        Some(Holds::Numbers) => false,
+        Some(Holds::Numbers) => are_labels(&cells, goal),
         Some(Holds::Dates) | None => {
             let why = format!("`{}` holds no numbers and no classes; name the column to predict", wanted.name);
             return Err(LabError::config("--target", why));
@@ -106,15 +145,11 @@ fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
     let batch = if rows < 2000 { 32 } else { 128 };
     let epochs = (STEPS * batch / rows).clamp(10, 200);
     let name = name(path);
-    let likelihood = if classes {
-        "[likelihood]\nkind = \"categorical\"\n".to_owned()
-    } else {
-        "# For classes that are written as numbers: likelihood = { kind = \"categorical\" }\n\
-         [likelihood]\nkind = \"gaussian\"\n\
-         # one noise level for all rows; { kind = \"predicted\" } learns one for each, which needs more rows\n\
-         noise = { kind = \"learnt\", init_sd = 0.3 }\n"
-            .to_owned()
-    };
+    let likelihood = likelihood(&cells, goal, classes);
+    let network = own.as_ref().map_or_else(
+        || "[network]\nkind = \"mlp\"\nhidden = [50]\nactivation = \"relu\"\nbatch_norm = false\n".to_owned(),
+        Own::section,
+    );
     // numbers: the training finds the mode, the posterior around it is fitted afterwards
     let posterior = if classes {
         "init_lamda = 0.05\nmax_lamda = 0.1\ninit_sd_u = 0.005\nmax_sd_u = 0.1\n"
@@ -128,7 +163,7 @@ fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
          # Features:\n{features}[data]\nset = \"table\"\npath = {path}\ntarget = {target}\n{left_out}\
          test_fraction = 0.1       # measured when the training is over\n\
          validation_fraction = 0.2 # set aside for `fidgp calibrate`\n\n\
-         [network]\nkind = \"mlp\"\nhidden = [50]\nactivation = \"relu\"\nbatch_norm = false\n\n\
+         {network}\n\
          [inducing]\ninducing_rows = 50\ninducing_cols = 50\n\
          posterior = {{ family = \"flow\", flow = {{ kind = \"diagonal\" }} }}\n{posterior}\n{likelihood}\n\
          [train]\nepochs = {epochs}\nbatch_size = {batch}\noptimiser = {{ kind = \"adam\", learning_rate = 0.01 }}\n\
@@ -141,18 +176,70 @@ fn table(path: &Path, target: Option<&str>) -> Result<Starter> {
         target = column(&sheet, goal),
         annealing = epochs / 4,
     );
-    let of = if classes { format!("a class of {}", wanted.levels.len()) } else { "a number".to_owned() };
+    let config = config::parse(&text, &[])?;
+    let mut of = "a number".to_owned();
+    if let DataConfig::Table(table) = &config.data {
+        let parts = table.read(Path::new(""), config.target_kind(), None)?; // what a training would refuse
+        if classes {
+            of = format!("a class of {}", parts.classes.len());
+        }
+        if own.is_some() {
+            check_network(&RunConfig { data: DataConfig::Table(parts.config), ..config }, Some(parts.classes.len()))?;
+        }
+    }
     let said = format!(
         "{rows} rows; predicts `{}`, {of}, from {} columns; {} left out",
         fidgp_files::shown(&wanted.name),
         features.lines().count(),
         ignored.len()
     );
-    let config = config::parse(&text, &[])?;
-    if let DataConfig::Table(table) = &config.data {
-        table.read(Path::new(""), config.target_kind(), None)?; // what a training would refuse
-    }
     Ok(Starter { text, said })
+}
+
+/// Whether numbers are labels: two of them, or 0 … k or 1 … k without a gap, at most ten, in many rows.
+fn are_labels(cells: &Cells, column: usize) -> bool {
+    let mut values: Vec<f64> = (0..cells.rows()).filter_map(|row| cells.number(row, column)).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let steps = || values.windows(2).all(|pair| (pair[1] - pair[0] - 1.0).abs() < f64::EPSILON);
+    let starts = || values.first().is_some_and(|first| [0.0, 1.0].contains(first));
+    cells.rows() >= LABELLED_ROWS && (values.len() == 2 || (3..=10).contains(&values.len()) && steps() && starts())
+}
+
+/// The likelihood of a config, and what else it could be.
+fn likelihood(cells: &Cells, goal: usize, classes: bool) -> String {
+    let survey = Survey::of_texts(cells, goal, 0..cells.rows());
+    let different = survey.levels.len();
+    if !classes {
+        let other = if different <= 100 {
+            "# For classes that are written as numbers: likelihood = { kind = \"categorical\" }, and no [posterior]\n"
+        } else {
+            ""
+        };
+        return format!(
+            "{other}[likelihood]\nkind = \"gaussian\"\n\
+             # one noise level for all rows; {{ kind = \"predicted\" }} learns one for each, which needs more rows\n\
+             noise = {{ kind = \"learnt\", init_sd = 0.3 }}\n"
+        );
+    }
+    let mut text = "[likelihood]\nkind = \"categorical\"\n".to_owned();
+    if (0..cells.rows()).all(|row| cells.number(row, goal).is_some()) {
+        let note = format!(
+            "# The target holds {different} different numbers, taken as classes. To predict the number itself:\n\
+             # likelihood = {{ kind = \"gaussian\", noise = {{ kind = \"learnt\", init_sd = 0.3 }} }}\n"
+        );
+        text.insert_str(0, &note);
+    }
+    let counts = survey.levels.values();
+    let (least, most) = (counts.clone().min().copied().unwrap_or(0), counts.max().copied().unwrap_or(0));
+    if least * UNEVEN < most {
+        let _ = writeln!(
+            text,
+            "# the rarest class has {least} rows, the most frequent {most}; to make all count alike:\n\
+             # class_weights = \"balanced\""
+        );
+    }
+    text
 }
 
 /// A comment for every feature, and the columns that are left out with the reason.
@@ -172,7 +259,12 @@ fn columns(cells: &Cells, goal: usize) -> Result<(String, Vec<(usize, String)>)>
                     Holds::Numbers => "numbers".to_owned(),
                     Holds::Booleans => "yes or no".to_owned(),
                     Holds::Dates => "dates".to_owned(),
-                    Holds::Texts => format!("{} texts", survey.levels.len()),
+                    Holds::Texts => {
+                        let (all, kept) = (survey.levels.len(), survey.kept_levels().len());
+                        let rare =
+                            if kept < all { format!(", of which the {kept} most frequent") } else { String::new() };
+                        format!("{all} texts{rare}")
+                    }
                 };
                 let _ = writeln!(features, "#   {}: {what}{gaps}", fidgp_files::shown(&survey.name));
                 None
@@ -189,7 +281,8 @@ fn steps_by_one(cells: &Cells, place: usize, row: usize) -> bool {
     step.is_some_and(|step| (step - 1.0).abs() < f64::EPSILON)
 }
 
-fn pictures(path: &Path) -> Result<Starter> {
+fn pictures(path: &Path, network: Option<&Path>) -> Result<Starter> {
+    let own = network.map(Own::open).transpose()?;
     let refused = |why: &str| Err(LabError::config(path.display().to_string(), why));
     let (data, count, classes, side) = if array_folder::is_there(path) {
         let [train, test] = array_folder::both(path, 0)?;
@@ -209,7 +302,15 @@ fn pictures(path: &Path) -> Result<Starter> {
         }
         let [train, test] = [ImageFolder::open(&parts[0])?, ImageFolder::open(&parts[1])?];
         let [width, height] = train.decode(0)?.size();
-        let side = if width.min(height) <= 40 { 32 } else { 64 };
+        let usual = if width.min(height) <= 40 { 32 } else { 64 };
+        let side = match own.as_ref().and_then(|own| own.side) {
+            Some([height, width]) if height != width => {
+                let why = format!("takes pictures of {height} × {width}; only square ones are cut");
+                return Err(LabError::config("--network", why));
+            }
+            Some([side, _]) => side as u32,
+            None => usual,
+        };
         let data = format!(
             "set = \"folder\"\npath = {}\nresize = {} # evaluation: the shorter side\ncrop = {side} # what the network sees\n",
             place(path),
@@ -225,14 +326,22 @@ fn pictures(path: &Path) -> Result<Starter> {
     }
     let batch = (rows / 8).clamp(4, 64);
     let epochs = (STEPS * batch / rows).clamp(10, 100);
+    let network = own.as_ref().map_or_else(
+        || {
+            format!(
+                "# A small network for pictures of {side} pixels, trained from a random start. With trained weights, such as\n\
+                 # torchvision's: network = {{ kind = \"resnet\", depth = 18, stem = \"imagenet\" }}, start.weights, crop = 224.\n\
+                 [network]\nkind = \"resnet-cifar\"\ndepth = 20\n"
+            )
+        },
+        |own| format!("{}\n# it begins with its own numbers; a head with other outputs is made anew\n[start]\nweights = {}\n", own.section(), place(&own.path)),
+    );
     let text = format!(
         "# A class for pictures: {said}, {classes} classes. Written by `fidgp init`; every key: docs/guide.md.\n\
          # `fidgp data check` decodes every picture and names the damaged ones.\n\
          name = {name}\nmethod = \"fidgp\" # others: deterministic, ensemble, mc-dropout, sngp, …\nseed = 1\n\n\
          [data]\n{data}validation_fraction = 0.2 # set aside for `fidgp calibrate`\n\n\
-         # A small network for pictures of {side} pixels, trained from a random start. With trained weights, such as\n\
-         # torchvision's: network = {{ kind = \"resnet\", depth = 18, stem = \"imagenet\" }}, start.weights, crop = 224.\n\
-         [network]\nkind = \"resnet-cifar\"\ndepth = 20\n\n\
+         {network}\n\
          [inducing]\ninducing_rows = 48\ninducing_cols = 48\n\
          posterior = {{ family = \"flow\", flow = {{ kind = \"diagonal\" }} }}\ninit_lamda = 0.001\nmax_lamda = 0.03\n\
          max_sd_u = 0.1\n\n[likelihood]\nkind = \"categorical\"\n\n\
@@ -242,6 +351,13 @@ fn pictures(path: &Path) -> Result<Starter> {
         name = quoted(&name(path)),
         annealing = epochs / 4,
     );
+    if own.is_some() {
+        let config = config::parse(&text, &[])?;
+        let arrays = array_folder::is_there(path);
+        if !arrays {
+            check_network(&config, Some(classes))?;
+        }
+    }
     Ok(Starter { text, said: format!("{said}, {classes} classes") })
 }
 

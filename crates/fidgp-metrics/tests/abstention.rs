@@ -130,3 +130,12 @@ fn exact_intervals_agree_with_scipy() {
         assert!((found.lo - lo).abs() < 1e-9 && (found.hi - hi).abs() < 1e-9, "{k}/{n}: {found:?}");
     }
 }
+
+/// Sixty examples, none wrong: with the whole of δ that is enough for 5 %, with an eighth of it it is not.
+#[test]
+fn few_examples_without_errors_promise_what_they_can() {
+    let uncertainty: Vec<f64> = (0..60).map(f64::from).collect();
+    let rule = bound_risk(&uncertainty, &[false; 60], 0.05, 0.95).unwrap().unwrap();
+    assert!((rule.answered, rule.threshold) == (1.0, None) && rule.bound <= 0.05, "{rule:?}");
+    assert!(bound_risk(&uncertainty[..58], &[false; 58], 0.05, 0.95).unwrap().is_none()); // .95^58 > 5 %
+}

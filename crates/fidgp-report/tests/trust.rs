@@ -86,6 +86,7 @@ fn foreign_inputs_broken_promises_and_shares_are_named() {
     }
     let page = html(&found);
     assert!(page.contains("recognises 45\u{a0}% of svhn") && page.contains("5 % (2.42 % … 9 %)"), "{page:.0}");
+    assert!(!page.contains("Guaranteed for inputs like these"), "a promise that was not kept is no guarantee");
     assert!(page.contains("one promise was NOT KEPT") && page.contains("it answers the surest 80\u{a0}% of inputs"));
     assert!(!page.contains("none were given"));
 }

@@ -16,6 +16,9 @@ pub struct Init {
     /// The column to predict [default: the last]
     #[arg(long)]
     pub target: Option<String>,
+    /// Your network as an ONNX file, in place of a usual one
+    #[arg(long, value_name = "FILE.onnx")]
+    pub network: Option<PathBuf>,
     /// Where to write the config
     #[arg(long, default_value = "config.toml")]
     pub out: PathBuf,

@@ -20,6 +20,9 @@ pub struct Monitor {
     /// Logs, the oldest first; `-` is standard input
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
+    /// Of logs with several models, as a server writes them: the model by its name there
+    #[arg(long)]
+    pub name: Option<String>,
     /// Largest probability of a false alarm, over all tests and all times
     #[arg(long, default_value_t = 0.05)]
     pub false_alarms: f64,

@@ -13,7 +13,7 @@ pub fn run(arguments: &Init) -> Outcome {
     if out.exists() {
         return Err(LabError::config("--out", format!("`{}` is there already; name another file", out.display())));
     }
-    let found = starter::starter(&arguments.path, arguments.target.as_deref())?;
+    let found = starter::starter(&arguments.path, arguments.target.as_deref(), arguments.network.as_deref())?;
     write_atomically(out, found.text.as_bytes())?;
     let config = quoted(&out.display().to_string());
     super::print(&format!("{}\nwrote {}\n", found.said, out.display()))?;

@@ -103,8 +103,17 @@ fn resume_command(run: &Path, place: &crate::args::Place) -> String {
 
 /// Writes to standard output. A reader that has seen enough (`fidgp verify | head`) is no error; a full disk is.
 fn print(text: &str) -> Result<(), LabError> {
+    write_out(&crate::words::harmless(text))
+}
+
+/// Writes JSON likewise; it stays JSON.
+fn print_raw_json(text: &str) -> Result<(), LabError> {
+    write_out(&crate::words::harmless_json(text))
+}
+
+fn write_out(text: &str) -> Result<(), LabError> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(crate::words::harmless(text).as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(LabError::file(Path::new("standard output"), &error))
         }
@@ -118,7 +127,7 @@ fn standard_input() -> Result<String, LabError> {
     let name = Path::new("standard input");
     let most = fidgp_files::limits::TEXT_BYTES.most();
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(most + 1).read_to_string(&mut text);
+    let read = std::io::stdin().lock().take(most.saturating_add(1)).read_to_string(&mut text);
     read.map_err(|error| LabError::file(name, &error))?;
     fidgp_files::limits::TEXT_BYTES
         .check(text.len() as u64)
@@ -129,7 +138,7 @@ fn standard_input() -> Result<String, LabError> {
 /// A value as JSON on standard output.
 fn print_json(value: &impl serde::Serialize) -> Result<(), LabError> {
     let text = serde_json::to_string_pretty(value).map_err(|error| LabError::config("--json", error.to_string()))?;
-    print(&(text + "\n"))
+    print_raw_json(&(text + "\n"))
 }
 
 /// Refuses what is no run folder, for commands that need what a model folder does not have.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fidgp_decision::decide::{number, percent};
-use fidgp_decision::monitor::{Monitor, monitor};
+use fidgp_decision::monitor::{Monitor, monitor_model};
 use fidgp_decision::{CALIBRATION_FILE, Calibration};
 use fidgp_lab::LabError;
 use fidgp_report::pages;
@@ -35,7 +35,7 @@ pub fn run(arguments: &args::Monitor) -> Outcome {
         let filled = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         filled.map(|(number, line)| (format!("{}, line {}", log.display(), number + 1), line))
     });
-    let found = monitor(&calibration, lines, alarms)?;
+    let found = monitor_model(&calibration, lines, alarms, arguments.name.as_deref())?;
     if let Some(out) = &arguments.out {
         pages::monitor::write(&found, &arguments.model.display().to_string(), out)?;
         tell!("{}", out.display());

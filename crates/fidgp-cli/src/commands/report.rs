@@ -61,7 +61,8 @@ fn documents(folder: &Path) -> Result<Option<Documents>, LabError> {
     let Some(found) = Trust::read(folder)? else { return Ok(None) };
     let trained = Trained::open(folder, tch::Device::Cpu)?;
     let calibration = calibration::read(folder, &trained.model)?;
-    let Some(calibration) = calibration.filter(|rules| rules.model_sha256 == found.model_sha256) else {
+    let is_of = calibration.as_ref().map_or(Ok(false), |rules| found.is_of(rules))?;
+    let Some(calibration) = calibration.filter(|_| is_of) else {
         let why =
             "belongs to other rules than those in this folder; run `fidgp calibrate` again or remove it".to_owned();
         return Err(LabError::File { path: folder.join(TRUST_FILE), why });

@@ -61,6 +61,7 @@ pub fn run(arguments: &Train) -> Outcome {
 /// Says what would be done.
 fn dry_run(arguments: &Train, config: &RunConfig, run: &Path) -> Outcome {
     let (device, place) = (device::choose(&arguments.place.device)?, &arguments.place);
+    tch::set_num_threads(threads_for(config, place.threads)?);
     let found = experiment::dry_run(config, &data_root(place.data.as_deref(), config)?, device)?;
     let (takes, gives) = match found.signature {
         Signature::Regression { features } => (format!("{features} numbers"), "a number".to_owned()),
@@ -72,10 +73,13 @@ fn dry_run(arguments: &Train, config: &RunConfig, run: &Path) -> Outcome {
             (format!("pictures, {h} × {w} of each in training"), format!("one of {classes} classes for every pixel"))
         }
     };
+    let networks =
+        if found.networks > 1 { format!(", {} networks one after another", found.networks) } else { String::new() };
     let validation = if found.has_validation { "" } else { ", none held out for validation and calibration" };
     super::print(&format!(
         "data        {} training examples{validation}\nnetwork     {} of method {}, {} parameters\ntakes       {takes}\n\
-         gives       {gives}\ntraining    {} epochs of {} steps, batches of {}\nwould write {}\n",
+         gives       {gives}\ntraining    {} epochs of {} steps, batches of {}{networks}\n\
+         time        {} here, without the evaluation at the end: a step takes {}\nwould write {}\n",
         found.examples,
         config.network.name(),
         config.method.name(),
@@ -83,9 +87,27 @@ fn dry_run(arguments: &Train, config: &RunConfig, run: &Path) -> Outcome {
         found.epochs,
         found.steps,
         config.train.batch_size,
+        about(found.seconds),
+        short(found.step_seconds),
         run.display()
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A time that is known roughly.
+fn about(seconds: f64) -> String {
+    match seconds {
+        s if s < 1.0 => "less than a second".to_owned(),
+        s if s < 100.0 => format!("about {s:.0} s"),
+        s if s < 6000.0 => format!("about {:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("about {:.1} h", s / 3600.0),
+        s => format!("about {:.1} days", s / 86_400.0),
+    }
+}
+
+/// A short time.
+fn short(seconds: f64) -> String {
+    if seconds < 0.1 { format!("{:.2} ms", 1000.0 * seconds) } else { format!("{seconds:.2} s") }
 }
 
 fn show(results: &Results, run: &Path) -> Outcome {

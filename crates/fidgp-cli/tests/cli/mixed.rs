@@ -34,8 +34,13 @@ posterior = { family = "flow", flow = { kind = "diagonal" } }
 
 /// The outcome follows city, size and member, with gaps in two columns.
 pub fn customers(rows: usize) -> String {
+    customers_of(0..rows)
+}
+
+/// Other customers of the same kind.
+pub fn customers_of(rows: std::ops::Range<usize>) -> String {
     let mut text = "city;size;member;since;outcome\r\n".to_owned();
-    for row in 0..rows {
+    for row in rows {
         let part = |factor: usize| row * factor % 101;
         let (city, size, member) = (part(37) % 4, part(59), part(83) % 2);
         let outcome = match city {
@@ -140,10 +145,36 @@ fn a_table_of_texts_and_gaps_is_learnt_calibrated_and_used() {
     fidgp(&place, &["fit-posterior", "run", "--data", "data"]).ends(0);
     fidgp(&place, &["eval", "run", "--data", "data"]).ends(0);
     place.fidgp(&["report", "run"]).ends(0);
-    let lines = fidgp(&place, &["predict", "model", "data/customers.csv", "--jsonl"]).ends(0).out;
-    place.write("log.jsonl", &lines);
-    let watched = place.fidgp(&["monitor", "model", "log.jsonl"]);
-    assert!(watched.code.is_some_and(|code| code != 2), "{watched:?}");
+}
+
+/// A log of a quiet month has gaps where the calibration examples have, and dates; then everybody comes from elsewhere.
+#[test]
+fn a_log_of_rows_with_gaps_is_watched() {
+    let place = place();
+    train(&place, "run", &["--set", "train.epochs=10"]).ends(0);
+    fidgp(&place, &["calibrate", "run", "--data", "data"]).ends(0);
+    let watched = |rows: &str| {
+        place.write("month.csv", rows);
+        let lines = fidgp(&place, &["predict", "run", "month.csv", "--jsonl"]).ends(0).out;
+        place.write("log.jsonl", &lines);
+        place.fidgp(&["monitor", "run", "log.jsonl", "--json"])
+    };
+    let month = customers_of(5000..5400);
+    let quiet = watched(&month).ends(0).out;
+    let found: Value = serde_json::from_str(&quiet).unwrap();
+    let seen = |name: &str| {
+        let all = found["series"].as_array().unwrap().iter();
+        all.clone().find(|one| one["name"] == name).unwrap()["seen"].as_u64().unwrap()
+    };
+    assert_eq!((seen("feature:since"), seen("feature:member")), (400, 400));
+    assert!(seen("feature:size") < 400 && seen("feature:city") < 400, "{quiet}");
+    watched(&month.replace("Bonn", "Atlantis")).ends(3).out.contains("feature:city");
+    let broken = place.path("run/calibration.json");
+    let text = fs::read_to_string(&broken).unwrap();
+    fs::write(&broken, text.replacen("\"level\": 0.9", "\"level\": 9.0", 1)).unwrap();
+    fidgp(&place, &["predict", "run", "month.csv"])
+        .ends(1)
+        .says(&["calibration.json", "9 does not lie between 0 and 1"]);
 }
 
 /// A table whose cell in some lines, counted from 1 and the heading, is another.
@@ -183,7 +214,19 @@ fn broken_tables_are_told_with_line_column_and_count() {
         names.lines().enumerate().map(|(row, line)| format!("{line};c{}\n", row % 110).replace('\r', "")).collect();
     place.write("data/customers.csv", &many.replacen("c0", "name", 1));
     let check = place.fidgp(&["data", "check", "data/customers.csv"]).ends(0).out;
-    assert!(check.contains("column `name` has 110 different texts in 200 rows; at most 100"), "{check}");
+    assert!(check.contains("a 0 or 1 for each of the 90 most frequent texts, for others"), "{check}");
+    train(&place, "many", &["--set", "train.epochs=1"]).ends(0);
+    place.write(
+        "new.csv",
+        &(NEW.replace("size", "size,name").replace("8.0", "8.0,c3").replace(",2\n", ",2,c105\n").replace("NA", "NA,x")),
+    );
+    let found = inputs(&fidgp(&place, &["predict", "many", "new.csv", "--json"]).ends(0));
+    let flags = |row: usize| found[row]["flags"].to_string();
+    assert!(
+        !flags(0).contains("name") && flags(1).contains("name = c105 is none of the 90 most frequent texts"),
+        "{found:?}"
+    );
+    assert!(!found[1]["out_of_range"].to_string().contains("name"), "the training rows have rare texts too");
     // texts are no numbers, and the way to classes is told
     let number = "likelihood={kind=\"gaussian\",noise={kind=\"predicted\"}}";
     place.write("data/customers.csv", &customers(200));
@@ -268,7 +311,8 @@ fn init_writes_a_config_that_trains_as_it_stands() {
     place.write("few.csv", "a,b\n1,2\n3,4\n");
     init("few.csv", &[]).ends(2).says(&["has 2 rows", "at least 30"]);
     place.write("a.onnx", "");
-    init("a.onnx", &[]).ends(2).says(&["is a network, not data"]);
+    init("a.onnx", &[]).ends(2).says(&["is a network, not data", "--network FILE.onnx"]);
+    init("customers.csv", &["--target", "outcome", "--network", "a.onnx"]).ends(1).says(&["a.onnx"]);
     init("data", &[]).ends(2).says(&["has no train/ and val/"]);
     init("data", &["--target", "x"]).ends(2).says(&["is for tables"]);
     place.write("broken.csv", &with_cells(&(2..40).collect::<Vec<_>>(), 1, "x"));
@@ -281,7 +325,7 @@ fn init_writes_a_config_that_trains_as_it_stands() {
 }
 
 #[test]
-fn init_takes_pictures_and_arrays() {
+fn init_takes_pictures() {
     let place = Place::new();
     for (part, count) in [("train", 20), ("val", 3)] {
         for (class, colour) in [("red", [200, 30, 30]), ("blue", [30, 30, 200])] {
@@ -327,6 +371,12 @@ fn a_logarithm_is_predicted_and_weights_of_classes_count() {
         assert!((mean / truth).ln().abs() < 0.3, "{mean} and {truth}");
     }
     fidgp(&place, &["calibrate", "log", "--data", "data"]).ends(0);
+    let found = inputs(&fidgp(&place, &["predict", "log", "new.csv", "--json"]).ends(0));
+    for row in &found {
+        let (mean, interval) = (row["mean"].as_f64().unwrap(), &row["intervals"][0]);
+        let [lower, upper] = ["lower", "upper"].map(|end| interval[end].as_f64().unwrap());
+        assert!(lower > 0.0 && (upper / mean).ln() < 1.5 * (mean / lower).ln(), "even in the logarithm: {row}");
+    }
     place.write("data/houses.csv", &text.replacen("\n0,", "\n0,-", 1));
     houses(&["--force"]).ends(1).says(&["line 2", "has no logarithm (column `price`", "1 of 300"]);
     let weights = |weights: &str, out: &str| {
@@ -335,13 +385,99 @@ fn a_logarithm_is_predicted_and_weights_of_classes_count() {
     };
     weights("[1.0, 2.0]", "two").ends(2).says(&["likelihood.class_weights", "[1.0, 2.0]", "3 numbers"]);
     weights("[1.0, -2.0, 1.0]", "below").ends(2).says(&["likelihood.class_weights"]);
-    weights("[1.0, 1.0, 0.01]", "even").ends(0);
+    weights("{nobody=2.0}", "unknown").ends(2).says(&["likelihood.class_weights", "`nobody` is no class", "leaves"]);
+    weights("\"even\"", "word").ends(2).says(&["balanced"]);
+    weights("\"balanced\"", "balanced").ends(0);
+    let kept = fs::read_to_string(place.path("balanced/run.toml")).unwrap();
+    assert!(kept.contains("class_weights = [") && !kept.contains("balanced\"\nclass"), "{kept}");
+    fidgp(&place, &["eval", "balanced", "--data", "data"]).ends(0);
+    weights("{stays=0.01}", "even").ends(0);
     let predicted = |run: &str| {
         let lines = fidgp(&place, &["predict", run, "data/customers.csv", "--jsonl"]).ends(0).out;
         let class = |line: &str| serde_json::from_str::<Value>(line).unwrap()["class"].clone();
         lines.lines().filter(|line| class(line) == "stays").count()
     };
     weights("[1.0, 1.0, 1.0]", "same").ends(0);
+    assert!(predicted("balanced") < predicted("same"));
     assert!(predicted("even") < predicted("same"));
     train(&place, "log-classes", &["--set", "data.target_transform=log"]).ends(2).says(&["is for numbers"]);
+}
+
+#[test]
+fn numbers_that_are_labels_or_names_are_taken_so() {
+    let place = place();
+    let mut text = "zip,size,bought,stars\n".to_owned();
+    for row in 0..300 {
+        let part = |factor: usize| row * factor % 101;
+        let zip = [53111, 1067, 80331][part(37) % 3];
+        let _ = writeln!(text, "{zip},{},{},{}", part(59), u8::from(part(59) > 50), 1 + part(83) % 4);
+    }
+    place.write("shop.csv", &text);
+    let init = |target: &str, out: &str| place.fidgp(&["init", "shop.csv", "--target", target, "--out", out]).ends(0);
+    assert!(init("bought", "bought.toml").out.contains("predicts `bought`, a class of 2"));
+    assert!(init("stars", "stars.toml").out.contains("predicts `stars`, a class of 4"));
+    assert!(init("size", "size.toml").out.contains("predicts `size`, a number"));
+    let written = fs::read_to_string(place.path("bought.toml")).unwrap();
+    assert!(written.contains("# The target holds 2 different numbers, taken as classes"), "{written}");
+    let quick =
+        ["--set", "train.epochs=4", "--set", "train.kl.annealing_epochs=0", "--set", "data.categorical=[\"zip\"]"];
+    fidgp(&place, &[&["train", "bought.toml"][..], &quick].concat()).ends(0);
+    let view = json(&place.path("runs/shop/table.json"));
+    assert_eq!(view["columns"][0]["levels"], serde_json::json!(["1067", "53111", "80331"]));
+    place.write("new.csv", "zip,size,stars\n53111,3,1\n99999,3,1\n");
+    let found = inputs(&fidgp(&place, &["predict", "runs/shop", "new.csv", "--json"]).ends(0));
+    assert!(found[1]["flags"].to_string().contains("zip = 99999 is none of the 3 texts"), "{}", found[1]);
+    let other = ["--set", "data.categorical=[\"town\"]", "--out", "other"];
+    fidgp(&place, &[&["train", "bought.toml"][..], &other].concat()).ends(2).says(&["data.categorical", "`town`"]);
+}
+
+#[test]
+fn init_takes_a_network() {
+    let place = Place::new();
+    for name in ["energy.csv", "energy.onnx"] {
+        let from = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).join(name);
+        fs::copy(from, place.path(name)).unwrap();
+    }
+    place.fidgp(&["init", "energy.csv", "--network", "energy.onnx"]).ends(0);
+    let written = fs::read_to_string(place.path("config.toml")).unwrap();
+    assert!(written.contains("[network]\nkind = \"onnx\"") && !written.contains("\"mlp\""), "{written}");
+    let dry = fidgp(&place, &["train", "config.toml", "--dry-run"]).ends(0).out;
+    assert!(dry.contains("onnx-energy of method fidgp") && dry.contains("\ntime        "), "{dry}");
+    place.write("houses.csv", &crate::tables::houses(100));
+    let words = ["init", "houses.csv", "--target", "price", "--network", "energy.onnx", "--out", "houses.toml"];
+    assert_ne!(place.fidgp(&words).code, Some(0), "the network takes other columns");
+    assert!(!place.path("houses.toml").exists());
+}
+
+/// Rows come in parts, and are what they would be in one; a row beyond all numbers is named.
+#[test]
+fn many_rows_are_predicted_in_parts() {
+    let place = crate::tables::place();
+    place.fidgp(&[&crate::tables::TRAIN[..], &["run", "--set", "train.epochs=1"]].concat()).ends(0);
+    let mut text = "age,\"size, m2\"\n".to_owned();
+    for row in 0..5000 {
+        let _ = writeln!(text, "{},{}", row % 7, f64::from(row) / 5000.0);
+    }
+    place.write("all.csv", &text);
+    let lines = fidgp(&place, &["predict", "run", "all.csv", "--jsonl"]).ends(0).out;
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() == 5000 && (0..5000).all(|row| rows[row]["row"] == row));
+    place.write(
+        "last.csv",
+        &format!("age,\"size, m2\"\n{}", text.lines().skip(4501).map(|line| format!("{line}\n")).collect::<String>()),
+    );
+    let last = inputs(&fidgp(&place, &["predict", "run", "last.csv", "--json"]).ends(0));
+    for (row, alone) in last.iter().enumerate() {
+        let (together, alone) = (rows[4500 + row]["mean"].as_f64().unwrap(), alone["mean"].as_f64().unwrap());
+        assert!((together - alone).abs() < 1e-3 * alone.abs(), "row {row}: {together} and {alone}");
+    }
+    place.write("far.csv", "age,\"size, m2\"\n1,2\n1,1e300\n");
+    for more in [&[][..], &["fit-posterior", "run", "--data", "data"]] {
+        if !more.is_empty() {
+            fidgp(&place, more).ends(0);
+        }
+        let said = fidgp(&place, &["predict", "run", "far.csv", "--json"]).ends(1);
+        said.says(&["far.csv", "row 1: feature 1, standardised, is no number that can be computed with"]);
+        assert!(!said.out.contains("null"), "{}", said.out);
+    }
 }

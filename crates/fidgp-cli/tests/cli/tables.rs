@@ -126,6 +126,13 @@ fn a_dry_run_says_what_would_be_trained_and_writes_nothing() {
     {
         assert!(said.contains(line), "{said}");
     }
+    let time = said.lines().find(|line| line.starts_with("time ")).unwrap();
+    let step = time.split("a step takes ").nth(1).unwrap();
+    assert!(step.split(' ').next().unwrap().parse::<f64>().unwrap() > 0.0, "{time}");
+    let several = CONFIG.split("[inducing]").next().unwrap().replace("\"fidgp\"", "\"ensemble\"");
+    place.write("several.toml", &several);
+    let several = place.fidgp(&["train", "several.toml", "--data", "data", "--dry-run", "--device", "cpu"]).ends(0).out;
+    assert!(several.contains(" networks one after another\n"), "{several}");
     assert!(!place.path("run").exists());
     let parameters: f64 = said.split("fidgp, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     place.fidgp(&[&TRAIN[..], &["run", "--set", "train.epochs=1", "--set", "train.select=last"]].concat()).ends(0);

@@ -83,7 +83,9 @@ impl ColumnSummary {
             Some(holds) if usable.is_err() => (word(holds), "nothing: see the note".to_owned()),
             Some(Holds::Texts) => {
                 let missing = if survey.missing > 0 { ", and missing ones" } else { "" };
-                ("texts", format!("a 0 or 1 for each of {levels} texts, for others{missing}"))
+                let kept = survey.kept_levels().len();
+                let which = if kept < levels { format!("the {kept} most frequent") } else { kept.to_string() };
+                ("texts", format!("a 0 or 1 for each of {which} texts, for others{missing}"))
             }
             Some(holds @ Holds::Numbers) => (word(holds), gaps("the number")),
             Some(holds @ Holds::Booleans) => (word(holds), gaps("1 and 0")),

@@ -4,16 +4,17 @@
 //! |---|---|
 //! | numbers | the number |
 //! | yes and no | 1 and 0 |
-//! | ISO dates | days since 1970-01-01 |
-//! | texts | for each text 0 or 1, one more for texts that the training rows do not have |
+//! | dates | days since 1970-01-01 |
+//! | texts | for each text 0 or 1, one more for texts that the training rows do not have, or that are rare among many |
 //!
 //! A missing value is the median of the training rows, and a number beside it says so where training rows lack some too. A
 //! missing text is a text of its own.
 
 use fidgp_files::limits::COLUMNS;
+use fidgp_files::written::{boolean, date};
 use serde::{Deserialize, Serialize};
 
-use super::cells::{Cells, boolean, date, is_missing, is_missing_text};
+use super::cells::{Cells, is_missing, is_missing_text};
 use super::survey::{Holds, Survey};
 use crate::{Error, Result};
 
@@ -56,7 +57,15 @@ pub enum ColumnEncoding {
         levels: Vec<String>,
         /// Whether training rows lack some.
         gaps: bool,
+        /// How many more texts training rows have, which are too rare or too many for a number each.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        rare: usize,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// What a cell is.
@@ -84,16 +93,18 @@ pub struct Encoded {
 }
 
 impl ColumnEncoding {
-    /// Learns from some rows of a column.
-    fn learn(cells: &Cells, column: usize, rows: &[usize]) -> Result<Self> {
-        let survey = Survey::of(cells, column, rows.iter().copied());
+    /// Learns from some rows of a column; numbers may be taken as texts.
+    fn learn(cells: &Cells, column: usize, rows: &[usize], as_texts: bool) -> Result<Self> {
+        let survey = if as_texts {
+            Survey::of_texts(cells, column, rows.iter().copied())
+        } else {
+            Survey::of(cells, column, rows.iter().copied())
+        };
         let (holds, name, gaps) = (survey.usable(cells)?, survey.name.clone(), survey.missing > 0);
         if holds == Holds::Texts {
-            return Ok(Self::Text {
-                name,
-                levels: survey.levels.keys().map(|&level| level.to_owned()).collect(),
-                gaps,
-            });
+            let levels: Vec<String> = survey.kept_levels().into_iter().map(str::to_owned).collect();
+            let rare = survey.levels.len() - levels.len();
+            return Ok(Self::Text { name, levels, gaps, rare });
         }
         let read = |row: &usize| read(holds, cells, *row, column);
         let median = median(rows.iter().filter_map(read).collect());
@@ -151,12 +162,9 @@ impl ColumnEncoding {
         }
     }
 
-    /// The column as one number: its value, or the place of its text, an unknown or missing one after the last.
-    fn one_number(&self, numbers: &[f64]) -> f64 {
-        match self {
-            Self::Text { levels, .. } => numbers.iter().position(|&x| x > 0.5).unwrap_or(0).min(levels.len()) as f64,
-            _ => numbers.first().copied().unwrap_or_default(),
-        }
+    /// How many texts the training rows have beside those that became numbers.
+    pub fn rare(&self) -> usize {
+        if let Self::Text { rare, .. } = self { *rare } else { 0 }
     }
 
     /// Whether the numbers in it can be; else why not.
@@ -180,7 +188,7 @@ impl ColumnEncoding {
     fn push(&self, cells: &Cells, (row, column): (usize, usize), to: &mut Encoded) -> Result<()> {
         let (cell, name) = (cells.text(row, column), self.name());
         let (given, flag) = match self {
-            Self::Text { levels, gaps, .. } => {
+            Self::Text { levels, gaps, rare, .. } => {
                 let place = levels.binary_search_by(|level| level.as_str().cmp(cell)).ok();
                 let missing = is_missing_text(cell) && place.is_none();
                 let place = place.unwrap_or(levels.len() + usize::from(missing && *gaps));
@@ -189,7 +197,8 @@ impl ColumnEncoding {
                 let flag = match (missing, place == levels.len()) {
                     (true, _) => Some(format!("{name} is missing")),
                     (false, true) => {
-                        Some(format!("{name} = {cell} is none of the {} texts of the training data", levels.len()))
+                        let most = if *rare > 0 { "most frequent texts" } else { "texts" };
+                        Some(format!("{name} = {cell} is none of the {} {most} of the training data", levels.len()))
                     }
                     (false, false) => None,
                 };
@@ -291,7 +300,16 @@ impl Encoding {
     /// # Errors
     /// Names the column that cannot be learnt from, says how many of its cells are wrong and what to do.
     pub fn learn(cells: &Cells, rows: &[usize]) -> Result<Self> {
-        let learn = |column| ColumnEncoding::learn(cells, column, rows);
+        Self::learn_with(cells, rows, &[])
+    }
+
+    /// The same where the numbers of some columns are names, such as post codes.
+    ///
+    /// # Errors
+    /// As [`Self::learn`].
+    pub fn learn_with(cells: &Cells, rows: &[usize], categorical: &[String]) -> Result<Self> {
+        let learn =
+            |column: usize| ColumnEncoding::learn(cells, column, rows, categorical.contains(&cells.names()[column]));
         let columns: Vec<_> = (0..cells.names().len()).map(learn).collect::<Result<_>>()?;
         let found = Self { columns };
         let beyond = |exceeded: fidgp_files::Exceeded| cells.fault_of_column(exceeded.problem(), exceeded.limit.advice);
@@ -347,25 +365,25 @@ impl Encoding {
     /// # Panics
     /// As a slice does, where there are fewer columns than were learnt from.
     pub fn encode(&self, cells: &Cells) -> Result<Encoded> {
+        self.encode_rows(cells, 0..cells.rows())
+    }
+
+    /// Some rows as numbers.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    ///
+    /// # Panics
+    /// As a slice does, where there are fewer columns than were learnt from, or no such row.
+    pub fn encode_rows(&self, cells: &Cells, rows: impl IntoIterator<Item = usize>) -> Result<Encoded> {
         let mut encoded = Encoded::default();
-        for row in 0..cells.rows() {
+        for row in rows {
             encoded.flags.push(Vec::new());
             for (place, column) in self.columns.iter().enumerate() {
                 column.push(cells, (row, place), &mut encoded)?;
             }
         }
         Ok(encoded)
-    }
-
-    /// For each column one number of an encoded row: its value, or the place of its text.
-    pub fn one_number_each(&self, row: &[f64]) -> Vec<f64> {
-        let mut rest = row;
-        let one = |column: &ColumnEncoding| {
-            let (own, others) = rest.split_at(column.width().min(rest.len()));
-            rest = others;
-            column.one_number(own)
-        };
-        self.columns.iter().map(one).collect()
     }
 
     /// Whether it can be; else why not.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{Cells, boolean, date, is_missing, is_missing_text};
+use fidgp_files::written::{boolean, date};
+
+use super::cells::{Cells, is_missing, is_missing_text};
 use crate::{Error, Result};
 
-/// Texts that a column may have at most: each becomes a number of its own.
+/// Numbers that the texts of a column become at most; classes that a target may have.
 pub const LEVELS: usize = 100;
 
-const IGNORE: &str = "put the column into data.ignore, or give it fewer texts";
 const CORRECT: &str =
     "correct the cells, leave them empty if the values are not known, or put the column into data.ignore";
 
@@ -41,6 +42,8 @@ pub struct Survey<'a> {
     none: usize,
     booleans: usize,
     dates: usize,
+    /// Whether numbers are texts here.
+    as_texts: bool,
     /// The first cell that is neither a number nor missing.
     first_text: Option<usize>,
 }
@@ -74,6 +77,28 @@ impl<'a> Survey<'a> {
         found
     }
 
+    /// Looks at some rows of a column whose numbers are names.
+    pub fn of_texts(cells: &'a Cells, column: usize, rows: impl Iterator<Item = usize> + Clone) -> Self {
+        let mut found = Self { as_texts: true, ..Self::of(cells, column, rows.clone()) };
+        found.levels.clear();
+        for cell in rows.map(|row| cells.text(row, column)).filter(|cell| !is_missing_text(cell)) {
+            *found.levels.entry(cell).or_default() += 1;
+        }
+        found
+    }
+
+    /// The texts that become numbers, in order: all where they are few, else the most frequent, of those that are not alone.
+    pub fn kept_levels(&self) -> Vec<&'a str> {
+        let mut all: Vec<(&str, usize)> = self.levels.iter().map(|(level, count)| (*level, *count)).collect();
+        if all.len() > LEVELS {
+            all.retain(|(_, count)| *count > 1);
+            all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+            all.truncate(LEVELS - 1);
+            all.sort_unstable();
+        }
+        all.into_iter().map(|(level, _)| level).collect()
+    }
+
     fn texts(&self) -> usize {
         self.rows - self.missing - self.numbers
     }
@@ -82,6 +107,7 @@ impl<'a> Survey<'a> {
     pub fn holds(&self) -> Option<Holds> {
         match self.texts() {
             0 if self.numbers == 0 => None,
+            _ if self.as_texts => Some(Holds::Texts),
             0 => Some(Holds::Numbers),
             texts if texts == self.booleans && self.numbers == 0 => Some(Holds::Booleans),
             texts if texts == self.dates && self.numbers == 0 => Some(Holds::Dates),
@@ -107,12 +133,6 @@ impl<'a> Survey<'a> {
                 let problem =
                     format!("column `{name}` has {different} texts, all different: it looks like a name of the row");
                 Err(cells.fault_of_column(problem, "put the column into data.ignore"))
-            }
-            (Holds::Texts, _) if different > LEVELS => {
-                let problem = format!(
-                    "column `{name}` has {different} different texts in {values} rows; at most {LEVELS} become numbers"
-                );
-                Err(cells.fault_of_column(problem, IGNORE))
             }
             _ => Ok(holds),
         }

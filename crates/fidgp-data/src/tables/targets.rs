@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cells::{Cells, date, is_missing, is_missing_text};
+use fidgp_files::written::date;
+
+use super::cells::{Cells, is_missing, is_missing_text};
 use super::survey::LEVELS;
 use crate::{Error, Result};
 

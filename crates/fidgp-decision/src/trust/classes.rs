@@ -56,6 +56,24 @@ pub struct SetSizes {
     pub counts: Vec<usize>,
 }
 
+impl ClassesSeen {
+    /// Whether every count is of a class and a level that are there.
+    pub(super) fn sound(&self) -> std::result::Result<(), String> {
+        let (classes, levels) = (self.classes.len(), self.sizes.len());
+        if self.by_class.len() != classes {
+            return Err(format!("`by_class` has {} rows, there are {classes} classes", self.by_class.len()));
+        }
+        let wrong = |row: &ClassRow| row.covered.len() != levels || row.set_sizes.len() != levels;
+        if let Some(class) = self.by_class.iter().position(wrong) {
+            return Err(format!("row {class} of `by_class` is not of {levels} levels"));
+        }
+        match self.confusion.iter().find(|[truth, said, _]| *truth >= classes || *said >= classes) {
+            Some([truth, said, _]) => Err(format!("`confusion` names classes {truth} and {said} of {classes}")),
+            None => Ok(()),
+        }
+    }
+}
+
 pub(super) fn trust(found: &Calibration, about: About, examples: &[ClassEvidence], labels: &[usize]) -> Result<Trust> {
     let (judge, held) = judged(found, examples.len())?;
     let decisions: Vec<Decision> = examples.iter().map(|said| judge.class(said)).collect();
@@ -74,7 +92,7 @@ pub(super) fn trust(found: &Calibration, about: About, examples: &[ClassEvidence
         sizes: sizes(&judge.levels(), &decisions, &held),
     };
     let verdicts: Vec<_> = decisions.iter().map(|decision| decision.verdict).collect();
-    let mut trust = started(found, about, &verdicts, &held, Seen::Classes(seen));
+    let mut trust = started(found, about, &verdicts, &held, Seen::Classes(seen))?;
     for score in Score::OF_CLASSES {
         let values: Vec<f64> = examples.iter().map(|said| score.of_class(said)).collect();
         trust.curves.push(Curve::of(score, &values, &loss)?);

@@ -32,6 +32,9 @@ pub struct Trust {
     pub schema: String,
     /// Digest of what predicts, as in `calibration.json`.
     pub model_sha256: String,
+    /// Digest of the rules that it was seen with; files of before have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules_sha256: Option<String>,
     /// The model.
     pub model: About,
     /// The examples.
@@ -206,7 +209,45 @@ impl Trust {
             let why = format!("`schema` is `{}`, this program reads `{SCHEMA}`", found.schema);
             return Err(DecisionError::file(&path, why));
         }
+        found.sound().map_err(|why| DecisionError::file(&path, why))?;
         Ok(Some(found))
+    }
+
+    /// Whether it was seen with these rules, of the same model on the same examples.
+    ///
+    /// # Errors
+    /// Never for rules that can be written.
+    pub fn is_of(&self, rules: &Calibration) -> Result<bool> {
+        let digest = rules.digest()?;
+        let same = self.model_sha256 == rules.model_sha256 && self.examples == rules.examples;
+        Ok(same && self.rules_sha256.as_ref().is_none_or(|own| *own == digest) && self.fits(rules))
+    }
+
+    /// Whether levels and classes are as many.
+    fn fits(&self, found: &Calibration) -> bool {
+        let rules = &found.rules;
+        match &self.seen {
+            Seen::Classes(seen) => {
+                seen.classes == found.classes && seen.sizes.len() == rules.sets.len() + rules.sets_by_class.len()
+            }
+            Seen::Numbers(seen) => seen.thirds.iter().all(|third| third.covered.len() == rules.intervals.len()),
+        }
+    }
+
+    /// Whether its parts fit each other; a file can hold anything.
+    fn sound(&self) -> std::result::Result<(), String> {
+        let bins = self.epistemic.right.len();
+        if self.epistemic.wrong.len() != bins || self.epistemic.edges.len() != bins + 1 {
+            return Err("`epistemic` has not one edge more than counts of right and of wrong".to_owned());
+        }
+        match &self.seen {
+            Seen::Classes(seen) => seen.sound(),
+            Seen::Numbers(seen) => {
+                let levels = seen.thirds.first().map_or(0, |third| third.covered.len());
+                let same = seen.thirds.iter().all(|third| third.covered.len() == levels);
+                if same { Ok(()) } else { Err("`thirds` are of different levels".to_owned()) }
+            }
+        }
     }
 }
 
@@ -270,10 +311,11 @@ impl Histogram {
 }
 
 /// What both kinds have in common.
-fn started(found: &Calibration, about: About, verdicts: &[Verdict], held: &[usize], seen: Seen) -> Trust {
-    Trust {
+fn started(found: &Calibration, about: About, verdicts: &[Verdict], held: &[usize], seen: Seen) -> Result<Trust> {
+    Ok(Trust {
         schema: SCHEMA.to_owned(),
         model_sha256: found.model_sha256.clone(),
+        rules_sha256: Some(found.digest()?),
         model: about,
         examples: found.examples.clone(),
         decisions: Decisions::of(held.iter().map(|&i| verdicts[i])),
@@ -282,7 +324,7 @@ fn started(found: &Calibration, about: About, verdicts: &[Verdict], held: &[usiz
         seen,
         mistakes: Vec::new(),
         foreign: Vec::new(),
-    }
+    })
 }
 
 /// The rules, and the examples that were held back when they were made.

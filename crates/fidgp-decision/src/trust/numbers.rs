@@ -95,7 +95,7 @@ pub(super) fn trust(found: &Calibration, about: About, examples: &[NumberEvidenc
         thirds: thirds(examples, targets, (&decisions, &held)),
     };
     let verdicts: Vec<_> = decisions.iter().map(|decision| decision.verdict).collect();
-    let mut trust = started(found, about, &verdicts, &held, Seen::Numbers(seen));
+    let mut trust = started(found, about, &verdicts, &held, Seen::Numbers(seen))?;
     let off: Vec<f64> = mean.iter().zip(targets).map(|(mean, y)| (mean - y).abs()).collect();
     for score in Score::OF_NUMBERS {
         let values: Vec<f64> = examples.iter().map(|said| score.of_number(said)).collect();

@@ -9,14 +9,14 @@ use fidgp_decision::fit::Named;
 use fidgp_decision::{ClassEvidence, NumberEvidence};
 
 use super::{Progress, Request};
-use crate::config::{DataConfig, Known, RunConfig};
+use crate::config::{DataConfig, Known, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::experiment::norms;
 use crate::experiment::task::{Set, Sets, SplitRole, draw, part};
 use crate::predict::{Predictor, files};
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::{TrainedOn, same_classes, same_examples};
-use crate::source::ImageSet;
+use crate::source::{GivenRows, ImageSet};
 
 /// Pictures, or rows, between two words on how far it is.
 const STEP: usize = 64;
@@ -64,7 +64,7 @@ pub enum Inputs {
     /// Files of the user's.
     Files(Vec<PathBuf>),
     /// Rows of a table.
-    Rows,
+    Rows(GivenRows),
 }
 
 /// What was said, and what is true.
@@ -104,7 +104,7 @@ impl Said {
 /// The examples that were asked for.
 pub(super) fn gather(predictor: &mut Predictor, request: &Request, progress: Progress) -> Result<Gathered> {
     let config = predictor.trained().config.clone();
-    let found = match (&config.data, &request.from) {
+    let mut found = match (&config.data, &request.from) {
         (DataConfig::Segmentation(_), _) => {
             let why = "is a segmentation: rules for decisions are for classes of pictures and for numbers";
             return Err(LabError::config("data.set", why));
@@ -115,15 +115,23 @@ pub(super) fn gather(predictor: &mut Predictor, request: &Request, progress: Pro
             pictures(predictor, set, progress)?
         }
         (_, From::Path(path)) => {
-            let (inputs, targets) = own_rows(predictor, path)?;
-            rows(predictor, &inputs, targets, progress)?
+            let (given, targets) = own_rows(predictor, path)?;
+            rows(predictor, given, targets, progress)?
         }
         _ => {
-            let table = table(predictor, request)?;
-            rows(predictor, table.features(), table.targets().to_vec(), progress)?
+            let (given, targets) = table(predictor, request)?;
+            rows(predictor, given, targets, progress)?
         }
     };
+    found.notes.extend(chosen_by(&config, &request.from));
     Ok(Gathered { source: request.from.words(&config), ..found })
+}
+
+/// What must be said of examples by which the epoch was chosen.
+pub(super) fn chosen_by(config: &RunConfig, from: &From) -> Option<String> {
+    let why = "the epoch was chosen by these examples (train.select = \"best\"): the promises hold nearly; for exact ones name \
+               others with --examples";
+    (*from == From::Validation && config.train.select == Select::Best).then(|| why.to_owned())
 }
 
 /// Labelled pictures of the model's own data.
@@ -223,56 +231,72 @@ pub(super) fn said_of_files(
 }
 
 /// The rows of a table of the user's, with the target among its columns.
-fn own_rows(predictor: &Predictor, path: &Path) -> Result<(Vec<f64>, Vec<f64>)> {
+fn own_rows(predictor: &Predictor, path: &Path) -> Result<(GivenRows, Vec<f64>)> {
     match &predictor.trained().table {
-        Some(view) => Ok((view.rows(path)?.inputs, view.targets(path, &predictor.trained().classes)?)),
+        Some(view) => Ok((view.rows(path)?, view.targets(path, &predictor.trained().classes)?)),
         None => Err(LabError::config("--examples", "is for models of tables of one's own, whose columns have names")),
     }
 }
 
 /// Rows of the model's own data.
-fn table(predictor: &Predictor, request: &Request) -> Result<Table> {
+fn table(predictor: &Predictor, request: &Request) -> Result<(GivenRows, Vec<f64>)> {
     let trained = predictor.trained();
     let config = &trained.config;
+    let numbers = |table: &Table| -> Result<GivenRows> {
+        Ok(GivenRows::of_numbers(table.features().to_vec(), trained.feature_names()?))
+    };
     let missing = || no_validation();
     match &config.data {
         DataConfig::Synthetic1d { .. } => {
             let (points, validated) = draw(config)?;
-            match request.from {
-                From::Test => Ok(points.test),
-                _ if validated => Ok(points.validation),
-                _ => Err(missing()),
-            }
+            let table = match request.from {
+                From::Test => points.test,
+                _ if validated => points.validation,
+                _ => return Err(missing()),
+            };
+            Ok((numbers(&table)?, table.targets().to_vec()))
         }
         DataConfig::Table(table) => {
             let known = trained.table.as_ref().map(|view| Known { encoding: &view.columns, classes: &trained.classes });
             let parts = table.read(&request.data, config.target_kind(), known)?;
             let trained_on = TrainedOn { examples: parts.train.rows(), sha256: parts.train.fingerprint() };
             same_examples(&request.folder, &trained_on)?;
-            if request.from == From::Test { Ok(parts.test) } else { parts.validation.ok_or_else(missing) }
+            let [validation, test] = parts.given.map_or([None, None], |given| given.map(Some));
+            let (table, given) = if request.from == From::Test {
+                (parts.test, test)
+            } else {
+                (parts.validation.ok_or_else(missing)?, validation)
+            };
+            let given = match given.filter(|_| !parts.encoding.is_empty()) {
+                Some(given) => GivenRows::of_encoded(given, parts.encoding.names()),
+                None => numbers(&table)?,
+            };
+            Ok((given, table.targets().to_vec()))
         }
         _ => Err(LabError::config("data.set", "has no rows that rules could be fitted to")),
     }
 }
 
 /// What the model says of rows.
-fn rows(predictor: &mut Predictor, inputs: &[f64], targets: Vec<f64>, progress: Progress) -> Result<Gathered> {
-    let width = (inputs.len() / targets.len().max(1)).max(1);
-    let said = match said_of_rows(predictor, (inputs, width), progress)? {
+fn rows(predictor: &mut Predictor, given: GivenRows, targets: Vec<f64>, progress: Progress) -> Result<Gathered> {
+    let width = (given.inputs.len() / targets.len().max(1)).max(1);
+    let said = match said_of_rows(predictor, (&given.inputs, width), progress)? {
         RowsSaid::Numbers(said) => Said::Numbers { said, targets },
         RowsSaid::Classes(said) => {
             Said::Classes { said, labels: targets.into_iter().map(|label| label as usize).collect() }
         }
     };
-    let (features, columns) = if let Some(view) = &predictor.trained().table {
-        view.kept_columns(inputs)
+    let trained = predictor.trained();
+    let (features, columns) = if let Some(view) = &trained.table {
+        view.kept_columns(&given)
     } else {
-        let names = predictor.trained().feature_names()?;
-        let columns = (0..width).map(|column| inputs.iter().skip(column).step_by(width).copied().collect());
-        (names.into_iter().map(|name| Feature { name, levels: Vec::new() }).collect(), columns.collect())
+        let columns = (0..width).map(|column| given.inputs.iter().skip(column).step_by(width).copied().collect());
+        let feature = |name: &String| Feature { name: name.clone(), levels: Vec::new() };
+        (given.names.iter().map(feature).collect(), columns.collect())
     };
-    let named = Named { classes: predictor.trained().classes.clone(), features, columns };
-    Ok(Gathered { source: String::new(), said, named, notes: Vec::new(), inputs: Inputs::Rows })
+    let logarithm = trained.table.as_ref().is_some_and(|view| view.scale.target_log);
+    let named = Named { classes: trained.classes.clone(), features, columns, logarithm };
+    Ok(Gathered { source: String::new(), said, named, notes: Vec::new(), inputs: Inputs::Rows(given) })
 }
 
 /// What the model says of rows.

@@ -69,7 +69,8 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
 /// Fits what a model can have, and keeps it in its folder: a run that classifies images gets a temperature, every model rules.
 ///
 /// # Errors
-/// When the examples cannot be read or are too few, or the disk fails. What stood in the folder before is then as it was.
+/// When the examples cannot be read or are too few, or the disk fails. What stood in the folder before then still stands; where
+/// the disk fails between two of the files, those that do not fit the others are refused by their digests.
 pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     request.asked.check()?;
     let (temperature, mut predictor, gathered) = gathered(request, progress)?;
@@ -97,7 +98,12 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     } else {
         Trained::open(folder, *device)?
     };
-    if !is_tempered {
+    let is_linearised = trained.model.posterior.is_some();
+    if is_linearised && (trained.model.temperature.is_some() || folder.join(TEMPERATURE_FILE).exists()) {
+        let why = "was fitted to weight draws, and a linearised posterior predicts now: remove it";
+        return Err(LabError::File { path: folder.join(TEMPERATURE_FILE), why: why.to_owned() });
+    }
+    if !is_tempered || is_linearised {
         let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
         let gathered = examples::gather(&mut predictor, request, progress)?;
         return Ok((None, predictor, gathered));
@@ -116,6 +122,7 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     let is_shared = rest.is_none();
     let mut gathered = examples::pictures(&mut predictor, rest.unwrap_or(validation), progress)?;
     gathered.source = from.words(&predictor.trained().config);
+    gathered.notes.extend(examples::chosen_by(&predictor.trained().config, from));
     if is_shared {
         gathered.notes.push(
             "the temperature was fitted on the same examples, as there are few: the promises hold nearly".to_owned(),
@@ -143,16 +150,19 @@ fn rules(trained: &Trained, gathered: &Gathered, request: &Request) -> Result<Ca
     Ok(found)
 }
 
-/// Writes them, or what there is of them. Those of before go first: they were for other rules.
+/// Writes them, or what there is of them. Each takes the place of that of before in one step, the rules last but one: until
+/// then those of before stand, and are refused only where a new temperature is there already.
 fn keep(folder: &Path, temperature: Option<&Temperature>, found: Option<(&Calibration, &Trust)>) -> Result<()> {
-    gone(&folder.join(TRUST_FILE))?;
+    fidgp_files::write::check_writable(folder).map_err(|error| LabError::file(folder, &error))?;
     if let Some(temperature) = temperature {
-        gone(&folder.join(CALIBRATION_FILE))?;
         json::write(&folder.join(TEMPERATURE_FILE), temperature)?;
     }
-    let Some((calibration, trust)) = found else { return Ok(()) };
-    calibration.write(folder)?;
-    Ok(trust.write(folder)?)
+    if let Some((calibration, trust)) = found {
+        calibration.write(folder)?;
+        return Ok(trust.write(folder)?);
+    }
+    gone(&folder.join(TRUST_FILE))?; // of another temperature
+    gone(&folder.join(CALIBRATION_FILE))
 }
 
 fn gone(path: &Path) -> Result<()> {

@@ -39,6 +39,10 @@ impl Opened {
         same_examples(run, &sets.train.trained_on())?; // else some of them may have been trained on
         let mut model = Model::init(config, &sets.train.signature(config)?, device)?;
         let step = restore_as_trained(config, run, &mut model)?;
+        if model.posterior.is_some() {
+            let why = "= \"linearised\": a temperature is fitted to weight draws, and no draw predicts here";
+            return Err(LabError::config("posterior.kind", why));
+        }
         if are_missing(config, &model) {
             let train = sets.train.source(config, &model, SplitRole::Measuring, device)?;
             norms::estimate(config, &mut model, train.as_ref())?;

@@ -3,17 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use fidgp_data::{Picture, pictures_below};
-use fidgp_decision::decide::Judge;
+use fidgp_decision::decide::{Judge, number};
 use fidgp_decision::trust::{About, Foreign, Mistake};
 use fidgp_decision::{Calibration, Trust};
+use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
 use super::Progress;
 use super::examples::{Gathered, Inputs, RowsSaid, Said, said_of_files, said_of_rows};
 use crate::error::{LabError, Result};
-use crate::experiment::task::{Set, SplitRole};
+use crate::experiment::task::SplitRole;
 use crate::predict::{Predictor, Trained};
 use crate::report::words::base64;
+use crate::source::ImageSet;
 use crate::train::checkpoint;
 
 /// Shorter side of the pictures that are kept, at most.
@@ -32,29 +34,41 @@ pub(super) fn trust(trained: &Trained, gathered: &Gathered, found: &Calibration)
         Said::Classes { said, labels } => Trust::of_classes(found, about, said, labels)?,
         Said::Numbers { said, targets } => Trust::of_numbers(found, about, said, targets)?,
     };
+    let (model, device) = (&trained.model, trained.model.store.device());
+    let source = match &gathered.inputs {
+        Inputs::Set(set) => Some(set.source(config, model, SplitRole::Measuring, device)?),
+        _ => None,
+    };
     for mistake in &mut trust.mistakes {
-        show(mistake, trained, gathered)?;
+        show(mistake, (trained, source.as_deref()), gathered)?;
     }
     Ok(trust)
 }
 
 /// Says where an input is from, and keeps its picture.
-fn show(mistake: &mut Mistake, trained: &Trained, gathered: &Gathered) -> Result<()> {
+fn show(
+    mistake: &mut Mistake,
+    (trained, source): (&Trained, Option<&dyn ImageSet>),
+    gathered: &Gathered,
+) -> Result<()> {
     let row = mistake.example;
     let picture = match &gathered.inputs {
-        Inputs::Set(set) => {
+        Inputs::Set(_) => {
             mistake.input = format!("picture {} of {}", row + 1, gathered.source);
-            Some(of_set(set, trained, row)?)
+            source.map(|source| of_set(source, trained, row)).transpose()?
         }
         Inputs::Files(files) => {
             mistake.input = files[row].display().to_string();
             Some(Picture::open(&files[row])?)
         }
-        Inputs::Rows => {
-            let value = |(feature, column): (&fidgp_decision::calibration::Feature, &Vec<f64>)| {
-                format!("{} = {}", feature.name, fidgp_decision::decide::number(column[row]))
+        Inputs::Rows(given) => {
+            let value = |(name, cell): (&String, &Value)| match cell {
+                Value::Null => format!("{name} is missing"),
+                Value::String(text) => format!("{name} = {text}"),
+                Value::Bool(yes) => format!("{name} = {}", if *yes { "yes" } else { "no" }),
+                cell => format!("{name} = {}", cell.as_f64().map_or_else(|| cell.to_string(), number)),
             };
-            let values: Vec<_> = gathered.named.features.iter().zip(&gathered.named.columns).map(value).collect();
+            let values: Vec<_> = given.names.iter().zip(given.row(row)).map(value).collect();
             mistake.input = format!("row {}: {}", row + 1, values.join(", "));
             None
         }
@@ -68,9 +82,8 @@ fn show(mistake: &mut Mistake, trained: &Trained, gathered: &Gathered) -> Result
 }
 
 /// A picture as the network sees it, before it is normalised.
-fn of_set(set: &Set, trained: &Trained, row: usize) -> Result<Picture> {
+fn of_set(source: &dyn ImageSet, trained: &Trained, row: usize) -> Result<Picture> {
     let model = &trained.model;
-    let source = set.source(&trained.config, model, SplitRole::Measuring, model.store.device())?;
     let normalisation = model.normalisation.as_ref();
     let normalisation = normalisation.ok_or_else(|| LabError::config("network", "has no normalisation"))?;
     let (mean, sd) = normalisation.statistics();

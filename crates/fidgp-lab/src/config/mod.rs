@@ -31,7 +31,7 @@ pub use segmentation::{Layout, PairSets, SegmentationConfig};
 pub use table::{Column, Known, TableConfig, TableParts, TargetKind, TargetTransform};
 pub use train::{GroupConfig, OptimiserConfig, Precision, ScheduleConfig, Select, TrainConfig};
 
-pub use fidgp::objective::LikelihoodConfig;
+pub use fidgp::objective::{ClassWeights, LikelihoodConfig};
 use fidgp_zoo::baseline::spectral::SpectralBound;
 use fidgp_zoo::methods::deterministic::Deterministic;
 use fidgp_zoo::methods::{Passes, Settings};
@@ -198,7 +198,31 @@ impl RunConfig {
 
     /// Whether a run was begun with this config: what is open here, the data may have filled in there.
     pub fn has_begun(&self, run: &Self) -> bool {
-        Self { data: self.data.filled_from(&run.data), ..self.clone() } == *run
+        let mut filled = Self { data: self.data.filled_from(&run.data), ..self.clone() };
+        if let (LikelihoodConfig::Categorical(own), LikelihoodConfig::Categorical(run)) =
+            (&mut filled.likelihood, &run.likelihood)
+            && matches!(own.class_weights, Some(ClassWeights::Named(_) | ClassWeights::Rule(_)))
+        {
+            own.class_weights.clone_from(&run.class_weights);
+        }
+        filled == *run
+    }
+
+    /// The same with a weight for each class, of which there are so many training examples.
+    ///
+    /// # Errors
+    /// When a weight is for a class that is not there.
+    pub fn with_class_weights(mut self, classes: &[String], labels: impl Iterator<Item = usize>) -> Result<Self> {
+        if let LikelihoodConfig::Categorical(settings) = &mut self.likelihood
+            && let Some(weights) = &settings.class_weights
+        {
+            let mut counts = vec![0; classes.len()];
+            for label in labels {
+                counts[label] += 1;
+            }
+            settings.class_weights = Some(ClassWeights::Each(weights.of_classes(classes, &counts)?));
+        }
+        Ok(self)
     }
 
     /// The config as it is written beside the results.

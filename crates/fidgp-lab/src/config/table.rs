@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use fidgp_data::{Cells, Encoding, Sheet, Standardiser, Table, split, targets};
+use fidgp_data::{Cells, ColumnEncoding, Encoded, Encoding, Sheet, Standardiser, Table, split, targets};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
@@ -48,6 +48,9 @@ pub struct TableConfig {
     /// What it is predicted from: all other columns where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<Column>>,
+    /// Columns whose numbers are names, such as post codes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub categorical: Vec<Column>,
     /// Columns that are none of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<Column>,
@@ -117,6 +120,8 @@ pub struct TableParts {
     pub validation: Option<Table>,
     /// For reporting.
     pub test: Table,
+    /// The rows of both as they were given, for a model that knows how it takes them.
+    pub given: Option<[Encoded; 2]>,
 }
 
 impl TableConfig {
@@ -196,7 +201,7 @@ impl TableConfig {
         };
         let encoding = match known {
             Some(known) => known.encoding.clone(),
-            None => Encoding::learn(&cells, &train)?,
+            None => config.learn(&cells, &train)?,
         };
         let name = path.display().to_string();
         let table = |name: String, cells: &Cells, sheet: &Sheet, goal: Vec<f64>| -> Result<Table> {
@@ -205,21 +210,42 @@ impl TableConfig {
             Ok(Table::new(name, numbers, width, goal)?)
         };
         let all = table(name, &cells, &sheet, goal)?;
-        let test = match &self.test {
+        let given = |cells: &Cells, rows: &[usize]| encoding.encode_rows(cells, rows.iter().copied());
+        let (test, given_test) = match &self.test {
             Some(test) => {
                 let path = root.join(test);
                 let sheet = Sheet::open(&path)?;
                 let goal = config.goals(&config.target_cells(&sheet)?, &classes)?;
-                table(path.display().to_string(), &config.feature_cells(&sheet)?, &sheet, goal)?
+                let cells = config.feature_cells(&sheet)?;
+                let rows: Vec<usize> = (0..cells.rows()).collect();
+                let test = table(path.display().to_string(), &cells, &sheet, goal)?;
+                (test, known.map(|_| given(&cells, &rows)).transpose()?)
             }
-            None => all.select(&held)?,
+            None => (all.select(&held)?, known.map(|_| given(&cells, &held)).transpose()?),
         };
+        let given_validation = known.map(|_| given(&cells, &validation)).transpose()?;
+        let given = given_validation.zip(given_test).map(<[Encoded; 2]>::from);
         let train = all.select(&train)?;
         warn_of_counters(&path, &train, &encoding);
         let validation = if validation.is_empty() { None } else { Some(all.select(&validation)?) };
         let inputs = Some(train.columns()).filter(|&inputs| inputs != cells.names().len());
         let config = Self { inputs, classes: Some(classes.len()).filter(|&count| count > 0), ..config };
-        Ok(TableParts { config, encoding, classes, train, validation, test })
+        Ok(TableParts { config, encoding, classes, train, validation, test, given })
+    }
+
+    /// How columns become numbers, from the training rows.
+    fn learn(&self, cells: &Cells, train: &[usize]) -> Result<Encoding> {
+        let categorical: Vec<String> = self.categorical.iter().map(ToString::to_string).collect();
+        if let Some(column) = categorical.iter().find(|column| !cells.names().contains(column)) {
+            let why = format!("has `{column}`, which is no feature; there are {}", cells.names().join(", "));
+            return Err(LabError::config("data.categorical", why));
+        }
+        let encoding = Encoding::learn_with(cells, train, &categorical)?;
+        for column in encoding.columns().iter().filter(|column| ColumnEncoding::rare(column) > 0) {
+            let (name, kept, rare) = (column.name(), column.levels().len(), column.rare());
+            tracing::info!("`{name}` has {} different texts: {rare} rare ones are taken as one, (other)", kept + rare);
+        }
+        Ok(encoding)
     }
 
     /// The same with target and features as a table has them.

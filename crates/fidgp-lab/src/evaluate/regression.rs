@@ -95,6 +95,14 @@ impl Forecast {
     /// When a value is not finite.
     pub fn split(&self) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
         if let Some(epistemic) = &self.epistemic {
+            if let Some(row) = (0..self.means.len()).find(|&row| {
+                let all = [self.means[row], self.noise[row], epistemic[row]];
+                !all.iter().all(|value| value.is_finite())
+            }) {
+                let problem = "it has no finite prediction".to_owned();
+                let advice = "its numbers are too large for the network";
+                return Err(fidgp_data::Error::Value { what: format!("row {row}"), problem, advice }.into());
+            }
             let noise = self.noise.iter().zip(epistemic).map(|(all, own)| (all - own).max(0.0).sqrt()).collect();
             return Ok((self.means.clone(), epistemic.iter().map(|v| v.sqrt()).collect(), noise));
         }

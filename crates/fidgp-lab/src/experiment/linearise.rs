@@ -10,8 +10,8 @@ use tch::{Kind, Tensor};
 
 use super::task::{self, SplitRole};
 use crate::config::{LinearisedConfig, RunConfig};
-use crate::error::Result;
-use crate::files::CONFIG_FILE;
+use crate::error::{LabError, Result};
+use crate::files::{CONFIG_FILE, TEMPERATURE_FILE};
 use crate::model::Model;
 use crate::predict::Trained;
 use crate::run_folder::posterior::{self, PosteriorRecord};
@@ -41,6 +41,10 @@ pub fn fit_posterior(
     data: &Path,
 ) -> Result<Option<PosteriorRecord>> {
     config.check()?;
+    if predictor.model.temperature.is_some() {
+        let why = "divides its logits by a temperature that was fitted to weight draws; export the run anew without it";
+        return Err(LabError::config(folder.display().to_string(), why));
+    }
     let task = task::reopen(predictor, data)?;
     task.trained_on().map_or(Ok(()), |now| same_examples(folder, &now))?;
     same_classes(folder, task.classes())?;
@@ -51,6 +55,10 @@ pub fn fit_posterior(
     };
     if folder.join(CONFIG_FILE).exists() {
         posterior::keep(config, &predictor.model, folder)?;
+        if predictor.model.posterior.is_some() && folder.join(TEMPERATURE_FILE).exists() {
+            let path = folder.join(TEMPERATURE_FILE); // fitted to the law of before
+            std::fs::remove_file(&path).map_err(|error| LabError::file(&path, &error))?;
+        }
     } else {
         posterior::write(folder, &predictor.model, 0)?;
     }

@@ -9,7 +9,7 @@ use fidgp_torch::Group;
 use tch::Tensor;
 
 use super::logged::Logged;
-use crate::config::{DataConfig, RunConfig};
+use crate::config::{DataConfig, RunConfig, TrainConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
 use crate::run_folder::RunContext;
@@ -123,6 +123,35 @@ impl Training<'_> {
         self.unless_stopped(place, Outcome { progress, seconds }).map(Some)
     }
 
+    /// Seconds of a step, by making some, and how many networks are trained one after another. The model is another one then.
+    ///
+    /// # Errors
+    /// When a step fails.
+    pub fn seconds_per_step(&self) -> Result<(f64, i64)> {
+        let Some(method) = self.config.method.about().trains_members_by else {
+            let training = self.config.training();
+            return Ok((self.fit(&training, self.config, self.model).seconds_per_step()?, 1));
+        };
+        let member = RunConfig { method, baseline: None, ..self.config.clone() };
+        let network = Model::init(&member, self.signature, self.model.store.device())?;
+        Ok((self.fit(&member.training(), &member, &network).seconds_per_step()?, self.config.members()))
+    }
+
+    /// The training of one network that is not saved.
+    fn fit<'a>(&'a self, training: &'a TrainConfig, config: &RunConfig, model: &'a Model) -> Fit<'a> {
+        Fit {
+            model,
+            config: training,
+            seed: config.seed,
+            source: self.source,
+            validate: self.validate,
+            run: None,
+            stop: self.stop,
+            resume_command: self.resume_command,
+            share: None,
+        }
+    }
+
     /// Leaves the evaluation to a later command where the user asked to stop and the weights are kept.
     fn unless_stopped(&self, place: &Place, outcome: Outcome) -> Result<Outcome> {
         let kept = place.folder.is_some() && self.config.train.checkpoint_every > 0;
@@ -143,16 +172,11 @@ impl Training<'_> {
         group: Option<&Arc<Group>>,
         watch: &mut dyn Watch,
     ) -> Result<Outcome> {
+        let training = config.training();
         let fit = Fit {
-            model,
-            config: &config.training(),
-            seed: config.seed,
-            source: self.source,
-            validate: self.validate,
             run: folder.map(Path::to_owned),
-            stop: self.stop,
-            resume_command: self.resume_command,
             share: group.map(|group| Share::new(Arc::clone(group), config.train.sync_norm)),
+            ..self.fit(&training, config, model)
         };
         match folder {
             Some(folder) => fit.run(resume, &mut Logged::new(folder, resume, watch)?),

@@ -78,7 +78,7 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
         Err(error) => (Err(error), task::part(config, &context.data_root, Part::Test)?),
     };
     let known = train.as_ref().unwrap_or(&test);
-    let config = &known.filled_in(config);
+    let config = &known.filled_in(config)?;
     let signature = known.signature(config)?;
     let (plain, weights) = start::plain(config, &signature, &file.weights, context.device)?;
     let model = Model::init(config, &signature, context.device)?;

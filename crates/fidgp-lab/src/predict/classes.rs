@@ -53,6 +53,16 @@ impl Predictor {
     /// # Errors
     /// When the model takes no rows or gives no classes, or there are no whole rows of finite numbers.
     pub fn classify_rows(&mut self, rows: &[f64], effort: Effort) -> Result<Vec<ClassPrediction>> {
+        self.classify_named("rows", (rows, 0), effort)
+    }
+
+    /// The same, errors naming where the rows are from; so many batches stood before them.
+    pub(super) fn classify_named(
+        &mut self,
+        name: &str,
+        (rows, first_batch): (&[f64], u64),
+        effort: Effort,
+    ) -> Result<Vec<ClassPrediction>> {
         let (Some(view), false) = (&self.trained.table, self.trained.classes.is_empty()) else {
             let why =
                 if self.trained.table.is_none() { "takes pictures, not tables" } else { "gives numbers, not classes" };
@@ -60,12 +70,12 @@ impl Predictor {
         };
         let columns = view.features.len();
         if rows.is_empty() || !rows.len().is_multiple_of(columns) {
-            return Err(LabError::config("rows", format!("are {} numbers, no whole rows of {columns}", rows.len())));
+            return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
         }
-        let given = Table::new("rows", rows.to_vec(), columns, vec![0.0; rows.len() / columns])?; // targets: not looked at
+        let given = Table::new(name, rows.to_vec(), columns, vec![0.0; rows.len() / columns])?; // targets: not looked at
         let source = TableSource::new(&view.scale.transform(&given)?, self.trained.model.store.device())?;
         let mut all = Vec::new();
-        for (number, inputs) in (0..).zip(source.batches(self.trained.config.predict.batch_size)) {
+        for (number, inputs) in (first_batch..).zip(source.batches(self.trained.config.predict.batch_size)) {
             all.extend(self.classify_inputs(&inputs, number, effort)?);
         }
         Ok(all)

@@ -1,5 +1,6 @@
 //! Files brought to a predictor.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use fidgp::predict::Effort;
@@ -91,8 +92,52 @@ pub fn regress_rows(
     rows: &GivenRows,
     effort: Effort,
 ) -> Result<Vec<NumberPrediction>> {
-    predictor.regress_named(&file.display().to_string(), &rows.inputs, effort)
+    predictor.regress_named(&file.display().to_string(), (&rows.inputs, 0), effort)
 }
+
+/// What a model says of rows.
+#[derive(Debug)]
+pub enum RowPredictions {
+    /// Numbers.
+    Numbers(Vec<NumberPrediction>),
+    /// Classes.
+    Classes(Vec<ClassPrediction>),
+}
+
+/// Takes what is said of some rows.
+pub type TakeRows<'a> = &'a mut dyn FnMut(&Trained, Range<usize>, RowPredictions) -> Result<()>;
+
+/// Predicts rows of a file that were read, and hands the predictions out as they are made: the rows of a part, counted from
+/// 0, and what is said of them. They are those of all rows at once.
+///
+/// # Errors
+/// As [`regress`], and what the taker says.
+pub fn predict_rows(
+    predictor: &mut Predictor,
+    (file, rows): (&Path, &GivenRows),
+    effort: Effort,
+    take: TakeRows,
+) -> Result<()> {
+    let (all, batch) = (rows.flags.len(), predictor.trained().config.predict.batch_size.max(1));
+    let (part, width) = (PART.div_ceil(batch) * batch, rows.inputs.len() / all.max(1));
+    let has_classes = !predictor.trained().classes.is_empty();
+    for start in (0..all.max(1)).step_by(part) {
+        let range = start..(start + part).min(all);
+        let inputs = &rows.inputs[range.start * width..range.end * width];
+        let from = if start == 0 { String::new() } else { format!(", from row {start} on") };
+        let (name, first) = (format!("{}{from}", file.display()), (start / batch) as u64);
+        let said = if has_classes {
+            RowPredictions::Classes(predictor.classify_named(&name, (inputs, first), effort)?)
+        } else {
+            RowPredictions::Numbers(predictor.regress_named(&name, (inputs, first), effort)?)
+        };
+        take(predictor.trained(), range, said)?;
+    }
+    Ok(())
+}
+
+/// Rows of a part, about.
+const PART: usize = 4096;
 
 /// The rows of a table that was opened, as a model takes them and as they were given.
 ///

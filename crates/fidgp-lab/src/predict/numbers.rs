@@ -30,11 +30,16 @@ impl Predictor {
     /// # Errors
     /// When the model takes pictures, or there are no whole rows of finite numbers.
     pub fn regress(&mut self, rows: &[f64], effort: Effort) -> Result<Vec<NumberPrediction>> {
-        self.regress_named("rows", rows, effort)
+        self.regress_named("rows", (rows, 0), effort)
     }
 
-    /// The same, errors naming where the rows are from.
-    pub(super) fn regress_named(&mut self, name: &str, rows: &[f64], effort: Effort) -> Result<Vec<NumberPrediction>> {
+    /// The same, errors naming where the rows are from; so many batches stood before them.
+    pub(super) fn regress_named(
+        &mut self,
+        name: &str,
+        (rows, first_batch): (&[f64], u64),
+        effort: Effort,
+    ) -> Result<Vec<NumberPrediction>> {
         let Trained { model, config, table, .. } = &self.trained;
         let (Some(columns), Some(likelihood)) = (self.trained.columns()?, model.likelihood.reading().numbers()) else {
             let why =
@@ -54,7 +59,7 @@ impl Predictor {
             closed_form(model, posterior, likelihood, (&source, size), scale)? // it has no draws to be kept
         } else {
             let mut parts = Vec::new();
-            for (number, inputs) in (0..).zip(source.batches(size)) {
+            for (number, inputs) in (first_batch..).zip(source.batches(size)) {
                 let batch = Batch { inputs: &inputs, number };
                 parts.push(self.law.regress(model.network.as_ref(), likelihood, batch, effort)?.0);
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fidgp::Key;
-use fidgp_data::{Cells, Encoding, Given, Sheet, Standardiser, Table, targets};
+use fidgp_data::{Cells, Encoded, Encoding, Given, Sheet, Standardiser, Table, targets};
 use fidgp_decision::calibration::Feature;
 use fidgp_decision::decide::number;
 use fidgp_decision::evidence::Outside;
@@ -15,7 +15,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::Source;
 use crate::config::TableParts;
-use crate::error::{LabError, Result};
+use crate::error::Result;
 
 /// How rows of a table become a network's inputs, and its outputs numbers in the target's unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,30 @@ impl GivenRows {
     pub fn of_numbers(inputs: Vec<f64>, names: Vec<String>) -> Self {
         let flags = vec![Vec::new(); inputs.len() / names.len().max(1)];
         Self { cells: inputs.iter().map(|&x| x.into()).collect(), inputs, names, flags }
+    }
+
+    /// Rows of cells that were encoded.
+    pub fn of_encoded(encoded: Encoded, names: Vec<String>) -> Self {
+        let value = |given: Given| match given {
+            Given::Missing => Value::Null,
+            Given::Number(number) => number.into(),
+            Given::Boolean(yes) => yes.into(),
+            Given::Text(text) => text.into(),
+        };
+        let cells = encoded.given.into_iter().map(value).collect();
+        Self { inputs: encoded.numbers, names, cells, flags: encoded.flags }
+    }
+
+    /// Some of the rows, one after the other.
+    #[must_use]
+    pub fn part(&self, rows: std::ops::Range<usize>) -> Self {
+        let (names, width) = (self.names.len(), self.inputs.len() / self.flags.len().max(1));
+        Self {
+            inputs: self.inputs[rows.start * width..rows.end * width].to_vec(),
+            names: self.names.clone(),
+            cells: self.cells[rows.start * names..rows.end * names].to_vec(),
+            flags: self.flags[rows].to_vec(),
+        }
     }
 
     /// The cells of a row.
@@ -134,15 +158,7 @@ impl TableView {
     /// # Errors
     /// When a cell is not what its column holds.
     pub fn encoded(&self, cells: &Cells) -> Result<GivenRows> {
-        let encoded = self.columns.encode(cells)?;
-        let value = |given: Given| match given {
-            Given::Missing => Value::Null,
-            Given::Number(number) => number.into(),
-            Given::Boolean(yes) => yes.into(),
-            Given::Text(text) => text.into(),
-        };
-        let cells = encoded.given.into_iter().map(value).collect();
-        Ok(GivenRows { inputs: encoded.numbers, names: self.columns.names(), cells, flags: encoded.flags })
+        Ok(GivenRows::of_encoded(self.columns.encode(cells)?, self.columns.names()))
     }
 
     /// The targets of a file's rows, classes by their places.
@@ -158,20 +174,20 @@ impl TableView {
         Ok(targets::labels(&cells, 0, classes)?.into_iter().map(f64::from).collect())
     }
 
-    /// What rules keep of the columns: names, texts, and one number of each for some rows.
-    pub fn kept_columns(&self, inputs: &[f64]) -> (Vec<Feature>, Vec<Vec<f64>>) {
-        let rows = inputs.chunks_exact(self.features.len().max(1));
-        if self.columns.is_empty() {
-            let feature = |name: &String| Feature { name: name.clone(), levels: Vec::new() };
-            let column = |place| rows.clone().map(|row| row[place]).collect();
-            return (self.features.iter().map(feature).collect(), (0..self.features.len()).map(column).collect());
-        }
-        let all: Vec<Vec<f64>> = rows.map(|row| self.columns.one_number_each(row)).collect();
-        let of = |(place, column): (usize, &fidgp_data::ColumnEncoding)| {
-            let feature = Feature { name: column.name().to_owned(), levels: column.levels().to_vec() };
-            (feature, all.iter().map(|row| row[place]).collect())
+    /// What rules keep of the columns: names, texts, and one number of each for every row, as `fidgp monitor` takes it from a
+    /// log; NaN where a cell is missing.
+    pub fn kept_columns(&self, rows: &GivenRows) -> (Vec<Feature>, Vec<Vec<f64>>) {
+        let feature = |name: &String| {
+            let column = self.columns.columns().iter().find(|column| column.name() == name);
+            Feature { name: name.clone(), levels: column.map_or_else(Vec::new, |column| column.levels().to_vec()) }
         };
-        self.columns.columns().iter().enumerate().map(of).unzip()
+        let features: Vec<Feature> = rows.names.iter().map(feature).collect();
+        let cells = |(place, feature): (usize, &Feature)| {
+            let column = rows.cells.iter().skip(place).step_by(features.len());
+            column.map(|cell| feature.number(cell).unwrap_or(f64::NAN)).collect()
+        };
+        let columns = features.iter().enumerate().map(cells).collect();
+        (features, columns)
     }
 
     /// Which features of a row lie outside those of the training rows.
@@ -215,14 +231,15 @@ impl TableSource {
     /// # Errors
     /// When it holds a value that is not finite.
     pub fn new(table: &Table, device: Device) -> Result<Self> {
-        let values = || table.features().iter().chain(table.targets());
-        if let Some(index) = values().position(|value| !value.is_finite()) {
-            let row =
-                if index < table.features().len() { index / table.columns() } else { index - table.features().len() };
-            return Err(LabError::config(
-                format!("data ({})", table.name()),
-                format!("row {row} holds a value that is not a finite number"),
-            ));
+        let beyond = |value: &f64| !(*value as f32).is_finite();
+        let place =
+            table.features().iter().position(beyond).map(|place| (place / table.columns(), place % table.columns()));
+        let place = place.map(|(row, column)| (row, format!("feature {column}")));
+        let target = || table.targets().iter().position(beyond).map(|row| (row, "the target".to_owned()));
+        if let Some((row, what)) = place.or_else(target) {
+            let problem = format!("row {row}: {what}, standardised, is no number that can be computed with (f32)");
+            let advice = "the rows that were learnt from are far smaller: correct it";
+            return Err(fidgp_data::Error::Value { what: table.name().to_owned(), problem, advice }.into());
         }
         let to = |values: &[f64]| Tensor::from_slice(values).to_kind(Kind::Float).to_device(device);
         Ok(Self { inputs: to(table.features()).reshape([-1, table.columns() as i64]), targets: to(table.targets()) })

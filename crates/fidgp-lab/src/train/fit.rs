@@ -57,6 +57,12 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
+/// Steps that choose kernels and make memory, before those that are timed.
+const WARM_UP: usize = 5;
+/// Steps that are timed at most, and for how long about.
+const TIMED_STEPS: usize = 30;
+const TIMED_FOR: Duration = Duration::from_secs(3);
+
 impl Outcome {
     /// The same with what was fitted after the steps.
     #[must_use]
@@ -126,6 +132,39 @@ impl Fit<'_> {
         }
         self.report_clamped();
         Ok(Outcome { seconds: progress.seconds, progress })
+    }
+
+    /// Seconds of a step, KL and all: a few are made, some of them to warm up. The model is another one then.
+    ///
+    /// # Errors
+    /// When an example cannot be read or a step fails.
+    pub fn seconds_per_step(&self) -> Result<f64> {
+        let mut optimiser =
+            Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
+        let examples = DatasetSize::new(self.source.observations())?;
+        let mut stepper = Stepper::new(self.model, examples, self.config.capture)
+            .with_sharpness(self.config.sharpness)
+            .with_alignment(self.config.alignment);
+        let (batches, moment) = (self.batches(0), self.config.epochs.saturating_sub(1) as f64);
+        let planned: Vec<Tensor> =
+            batches.iter().cycle().take(WARM_UP + TIMED_STEPS).map(Tensor::shallow_clone).collect();
+        self.source.announce(&planned, &|index| self.key(index).fold("augment"))?;
+        let (mut progress, mut started) = (Progress::default(), Instant::now());
+        for (number, rows) in planned.iter().enumerate() {
+            let input = self.input(&progress, moment, rows)?;
+            let stepped = stepper.step(&input, &optimiser)?;
+            optimiser.step(stepped.gradient, self.rate(0.0), self.config.clip_norm);
+            progress.step += 1;
+            let _ = stepped.parts.f_double_value(&[0])?; // waits for the device
+            match (number + 1).checked_sub(WARM_UP) {
+                Some(0) => started = Instant::now(),
+                Some(timed) if started.elapsed() > TIMED_FOR || timed == TIMED_STEPS => {
+                    return Ok(started.elapsed().as_secs_f64() / timed as f64);
+                }
+                _ => {}
+            }
+        }
+        Ok(0.0)
     }
 
     /// One epoch, or what is left of it; false when the user stopped it.

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{binomial, check, error::Result};
 
-/// Starts of the search, spread evenly over the coverage; each has an equal part of δ.
+/// Starts of the search at most, spread evenly over the coverage; each has an equal part of δ.
 const STARTS: usize = 8;
 
 /// Steps from no coverage to all of it.
@@ -31,8 +31,9 @@ pub struct RiskRule {
 ///
 /// Learn then test (Angelopoulos et al. 2021). Given that the threshold is the (k+1)-th smallest uncertainty, the errors
 /// of the k examples below it are `Bin(k, R)`, R the risk below this threshold: `P(Bin(k, risk) ≤ errors)` is a p-value.
-/// Thresholds are tested upwards from eight starts, each with δ/8, until the first that is not refuted, so that
-/// `P(any wrong one is accepted) ≤ δ = 1 − confidence`.
+/// Thresholds are tested upwards from several starts, at most eight, which share δ, until the first that is not refuted, so
+/// that `P(any wrong one is accepted) ≤ δ = 1 − confidence`. Starts with so few examples that not even none wrong would do
+/// are left out: which these are is known before the labels are looked at.
 ///
 /// # Shapes
 /// `uncertainty [N]` (any scale, high = unsure), `wrong [N]`
@@ -54,10 +55,11 @@ pub fn bound_risk(uncertainty: &[f64], wrong: &[bool], risk: f64, confidence: f6
     check::level(risk)?;
     check::level(confidence)?;
     let curve = Curve::new(uncertainty, wrong);
-    let delta = (1.0 - confidence) / STARTS as f64;
+    let starts = starts(&curve, risk, 1.0 - confidence);
+    let delta = (1.0 - confidence) / starts.len().max(1) as f64;
     let mut best: Option<RiskRule> = None;
-    for start in 0..STARTS {
-        for step in (start * STEPS / STARTS).max(1)..=STEPS {
+    for start in starts {
+        for step in start..=STEPS {
             let (threshold, answered, errors) = curve.at(step);
             let bound = binomial::upper_bound(errors, answered, delta)?;
             if answered == 0 || bound > risk {
@@ -77,6 +79,18 @@ pub fn bound_risk(uncertainty: &[f64], wrong: &[bool], risk: f64, confidence: f6
         }
     }
     Ok(best)
+}
+
+/// The steps to start from: the most of the last of eight that can pass when nothing is wrong, else the first step that can.
+fn starts(curve: &Curve, risk: f64, delta: f64) -> Vec<usize> {
+    let can_pass = |step: usize, delta: f64| (1.0 - risk).powf(curve.at(step).1 as f64) <= delta;
+    let all: Vec<usize> = (0..STARTS).map(|start| (start * STEPS / STARTS).max(1)).collect();
+    let last = |count: usize| &all[STARTS - count..];
+    let most = (1..=STARTS).rev().find(|&count| can_pass(last(count)[0], delta / count as f64));
+    most.map_or_else(
+        || (1..=STEPS).find(|&step| can_pass(step, delta)).into_iter().collect(),
+        |most| last(most).to_vec(),
+    )
 }
 
 /// Examples by rising uncertainty, with the errors so far.

@@ -1,3 +1,4 @@
+use super::ranks::Ranks;
 use crate::{check, drift::Bets, error::Result};
 
 /// Tests whether a stream of values is exchangeable with a reference, and with itself: a conformal test martingale (Vovk
@@ -8,7 +9,7 @@ use crate::{check, drift::Bets, error::Result};
 /// that are sound at every moment.
 #[derive(Debug, Clone)]
 pub struct Exchangeability {
-    sorted: Vec<f64>,
+    ranks: Ranks,
     bets: Bets,
 }
 
@@ -27,20 +28,16 @@ impl Exchangeability {
     pub fn new(reference: &[f64]) -> Result<Self> {
         check::non_empty("reference", reference)?;
         check::not_nan("reference", reference)?;
-        let mut sorted = reference.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        Ok(Self { sorted, bets: Bets::new() })
+        Ok(Self { ranks: Ranks::new(reference), bets: Bets::new() })
     }
 
     /// Looks at the next value; `u` is uniform on [0, 1) and breaks ties. Returns the p-value of its rank. A value that is
     /// no number ranks above all.
     pub fn add(&mut self, value: f64, u: f64) -> f64 {
         let value = if value.is_nan() { f64::INFINITY } else { value };
-        let below = self.sorted.partition_point(|&s| s < value);
-        let up_to = self.sorted.partition_point(|&s| s <= value);
-        let n = self.sorted.len();
+        let n = self.ranks.len();
+        let [below, up_to] = self.ranks.insert(value);
         let p = ((n - up_to) as f64 + u * (up_to - below + 1) as f64) / (n + 1) as f64;
-        self.sorted.insert(up_to, value);
         self.bets.add(p);
         p
     }

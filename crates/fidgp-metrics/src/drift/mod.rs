@@ -8,6 +8,7 @@ mod bets;
 mod cusum;
 mod exchangeability;
 mod proportion;
+mod ranks;
 
 pub use accuracy::{AccuracyEstimate, estimate_accuracy};
 pub use bets::Bets;

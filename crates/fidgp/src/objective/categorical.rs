@@ -1,5 +1,7 @@
 //! Class labels.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Reduction, Tensor};
@@ -17,7 +19,70 @@ pub struct CategoricalSettings {
     pub smoothing: f64,
     /// How much an example of each class counts in training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class_weights: Option<Vec<f64>>,
+    pub class_weights: Option<ClassWeights>,
+}
+
+/// How much an example of each class counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "class weights are a list of numbers, a table such as { rare = 5.0 }, or \"balanced\"")]
+pub enum ClassWeights {
+    /// A number for each class, in their order.
+    Each(Vec<f64>),
+    /// Numbers for some classes by their names; 1 for the others.
+    Named(BTreeMap<String, f64>),
+    /// By a rule that needs the training examples.
+    Rule(WeightRule),
+}
+
+/// A rule for the weights of classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeightRule {
+    /// All classes count as much together: n examples of C classes, `n/(C·n_c)` for each of class c.
+    Balanced,
+}
+
+impl ClassWeights {
+    /// A number for each class, of which there are so many training examples.
+    ///
+    /// ```
+    /// use fidgp::objective::{ClassWeights, WeightRule};
+    ///
+    /// let names = ["common".to_owned(), "rare".to_owned()];
+    /// let balanced = ClassWeights::Rule(WeightRule::Balanced).of_classes(&names, &[90, 10])?;
+    /// assert_eq!(balanced, [100.0 / 180.0, 5.0]);
+    /// # Ok::<(), fidgp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a name is none of the classes, or the numbers cannot be weights.
+    pub fn of_classes(&self, classes: &[String], counts: &[usize]) -> Result<Vec<f64>> {
+        let weights = match self {
+            Self::Each(weights) => weights.clone(),
+            Self::Named(named) => {
+                if let Some(other) = named.keys().find(|name| !classes.contains(name)) {
+                    let why = format!("is no class; there are {}", classes.join(", "));
+                    return Err(Error::setting("likelihood.class_weights", format!("`{other}`"), why));
+                }
+                classes.iter().map(|name| named.get(name).copied().unwrap_or(1.0)).collect()
+            }
+            Self::Rule(WeightRule::Balanced) => {
+                let present = counts.iter().filter(|count| **count > 0).count();
+                let all = counts.iter().sum::<usize>() as f64 / present.max(1) as f64;
+                counts.iter().map(|&count| if count > 0 { all / count as f64 } else { 1.0 }).collect()
+            }
+        };
+        check_weights(Some(&weights), Some(classes.len()))?;
+        Ok(weights)
+    }
+
+    fn check(&self, classes: Option<usize>) -> Result<()> {
+        match self {
+            Self::Each(weights) => check_weights(Some(weights), classes),
+            Self::Named(named) => check_weights(Some(&named.values().copied().chain([1.0]).collect()), None),
+            Self::Rule(_) => Ok(()),
+        }
+    }
 }
 
 /// Weights of classes: one for each, as far as their number is known.
@@ -44,7 +109,7 @@ impl LikelihoodSettings for CategoricalSettings {
             let why = "must lie in [0, 1); 0.1 is usual, 0 is none";
             return Err(Error::setting("likelihood.smoothing", self.smoothing, why));
         }
-        check_weights(self.class_weights.as_ref(), classes)
+        self.class_weights.as_ref().map_or(Ok(()), |weights| weights.check(classes))
     }
 
     fn outputs(&self, classes: i64) -> i64 {
@@ -53,8 +118,16 @@ impl LikelihoodSettings for CategoricalSettings {
 
     fn init(&self, path: &Path, given: &Given) -> Result<Box<dyn Likelihood>> {
         self.check(Some(given.classes as usize))?;
-        let to = |weights: &Vec<f64>| Tensor::from_slice(weights).to_kind(Kind::Float).to_device(path.device());
-        let weights = self.class_weights.as_ref().map(to);
+        let weights = match &self.class_weights {
+            None => None,
+            Some(ClassWeights::Each(weights)) => {
+                Some(Tensor::from_slice(weights).to_kind(Kind::Float).to_device(path.device()))
+            }
+            Some(_) => {
+                let why = "are filled in from training examples that are labelled by classes, and there are none here";
+                return Err(Error::setting("likelihood.class_weights", "the class weights", why));
+            }
+        };
         Ok(Box::new(Categorical { smoothing: self.smoothing, weights }))
     }
 }
@@ -73,7 +146,10 @@ impl Likelihood for Categorical {
             return categorical_nll(outputs, targets, self.smoothing);
         }
         let logits = outputs.to_kind(Kind::Float);
-        logits.cross_entropy_loss(targets, self.weights.as_ref(), Reduction::Mean, -100, self.smoothing)
+        let sum = logits.cross_entropy_loss(targets, self.weights.as_ref(), Reduction::Sum, -100, self.smoothing);
+        let mass =
+            self.weights.as_ref().map(|weights| weights.index_select(0, &targets.reshape([-1])).sum(Kind::Float));
+        mass.map_or_else(|| sum.shallow_clone(), |mass| &sum / mass.clamp_min(f64::from(f32::MIN_POSITIVE)))
     }
 
     /// Examples, by the weight of their class.
@@ -102,4 +178,37 @@ pub fn categorical_nll(logits: &Tensor, labels: &Tensor, smoothing: f64) -> Tens
 pub fn categorical_curvature(logits: &Tensor) -> Curvature {
     let p = logits.softmax(-1, logits.kind());
     Curvature { diagonal: p.shallow_clone(), outer: Some(p) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weighted(weights: &[f32], targets: &[i64]) -> f64 {
+        let likelihood = Categorical { smoothing: 0.0, weights: Some(Tensor::from_slice(weights)) };
+        let logits = Tensor::from_slice(&[2.0_f32, 0.0, 0.0, 1.0, 0.5, -0.5]).view([3, 2]);
+        likelihood.nll(&logits, &Tensor::from_slice(targets)).double_value(&[])
+    }
+
+    /// A batch may hold examples of classes alone that do not count.
+    #[test]
+    fn a_batch_without_weight_costs_nothing() {
+        assert!(weighted(&[0.0, 1.0], &[0, 0, 0]).abs() < 1e-30);
+        let own = |logits: [f64; 2], class: usize| (logits[0].exp() + logits[1].exp()).ln() - logits[class];
+        let mean = (3.0 * own([2.0, 0.0], 0) + own([0.0, 1.0], 1) + 3.0 * own([0.5, -0.5], 0)) / 7.0;
+        assert!((weighted(&[3.0, 1.0], &[0, 1, 0]) - mean).abs() < 1e-6);
+    }
+
+    #[test]
+    fn weights_are_lists_names_or_balanced() {
+        let read = |text: &str| serde_json::from_str::<ClassWeights>(text);
+        let classes = ["a", "b", "c"].map(str::to_owned);
+        let of = |text: &str| read(text).expect(text).of_classes(&classes, &[10, 30, 0]);
+        assert_eq!(of("\"balanced\"").unwrap(), [2.0, 20.0 / 30.0, 1.0]);
+        assert_eq!(of("{\"b\": 5}").unwrap(), [1.0, 5.0, 1.0]);
+        assert_eq!(of("[1, 2, 0]").unwrap(), [1.0, 2.0, 0.0]);
+        assert!(of("{\"d\": 5}").unwrap_err().to_string().contains("`d` is no class; there are a, b, c"));
+        assert!(of("[1, 2]").is_err() && of("{\"a\": -1}").is_err());
+        assert!(read("\"even\"").unwrap_err().to_string().contains("\"balanced\""));
+    }
 }

@@ -10,7 +10,7 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-pub use categorical::{CategoricalSettings, categorical_curvature, categorical_nll};
+pub use categorical::{CategoricalSettings, ClassWeights, WeightRule, categorical_curvature, categorical_nll};
 pub use elbo::{DatasetSize, KlSchedule, KlSum, negative_elbo, sum_kl};
 pub use gaussian::{Gaussian, GaussianSettings, NoiseConfig};
 pub use likelihood::{GaussianOutput, Given, Likelihood, LikelihoodSettings, NumberLikelihood, Reading, Targets};

@@ -37,7 +37,7 @@ pub fn run(arguments: &Predict) -> Outcome {
     let mut writer = Writer::new(arguments);
     let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
     let (said, failed) = if predictor.trained().segments() {
-        pixels::run(&mut predictor, arguments, effort)?
+        pixels::run(&mut predictor, arguments, effort, &mut writer)?
     } else if predictor.trained().view.is_some() {
         pictures::run(&mut predictor, (arguments, &rules), effort, &mut writer)?
     } else {
@@ -47,9 +47,7 @@ pub fn run(arguments: &Predict) -> Outcome {
         let model = arguments.model.display().to_string();
         let failed: Vec<_> = failed.iter().map(failure).collect();
         super::print_json(&json!({"model": model, "draws": effort.draws, "inputs": said.json, "failed": failed}))?;
-    } else if writer.streams() {
-        writer.rows(&said.json)?; // of pictures that are segmented; the others are written
-    } else {
+    } else if !writer.streams() {
         super::print(&said.table)?;
     }
     for (_, error) in &failed {

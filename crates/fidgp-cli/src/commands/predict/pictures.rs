@@ -50,7 +50,7 @@ pub fn run(
 }
 
 /// With the names that standard input lists in place of `-`.
-fn listed(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, LabError> {
+pub(super) fn listed(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, LabError> {
     let mut all = Vec::new();
     for input in inputs {
         if input.as_os_str() == "-" {

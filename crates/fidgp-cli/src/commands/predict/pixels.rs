@@ -10,23 +10,33 @@ use fidgp_lab::predict::{self, Predictor};
 use fidgp_report::record::write_atomically;
 use serde_json::json;
 
-use super::pictures::files;
+use super::pictures::{files, listed};
+use super::write::Writer;
 use super::{Failed, Said};
 use crate::args::Predict;
+use crate::progress::ExampleBar;
 
-pub fn run(predictor: &mut Predictor, arguments: &Predict, effort: Effort) -> Result<(Said, Vec<Failed>), LabError> {
+pub fn run(
+    predictor: &mut Predictor,
+    arguments: &Predict,
+    effort: Effort,
+    writer: &mut Writer,
+) -> Result<(Said, Vec<Failed>), LabError> {
     if arguments.tolerance.is_some() {
         return Err(LabError::config("--tolerance", "is for whole pictures; give a segmentation its --draws"));
     }
-    let (mut files, mut failed) = files(&arguments.inputs);
+    let inputs = listed(&arguments.inputs)?;
+    let (mut files, mut failed) = files(&inputs);
     if let Ok(maps) = arguments.maps.canonicalize() {
         let is_map = |file: &PathBuf| file.canonicalize().is_ok_and(|file| file.starts_with(&maps));
-        files.retain(|file| arguments.inputs.contains(file) || !is_map(file)); // maps of before are no pictures
+        files.retain(|file| inputs.contains(file) || !is_map(file)); // maps of before are no pictures
     }
     let mut said = Said { table: String::new(), json: Vec::new() };
     let mut taken = HashSet::new();
     let pictures: HashSet<_> = files.iter().filter_map(|file| file.canonicalize().ok()).collect();
-    for file in files {
+    let (mut bar, all) = (ExampleBar::new("pictures"), files.len());
+    for (done, file) in files.into_iter().enumerate() {
+        bar.show(done, all);
         let prediction = match predict::files::segment(predictor, &file, effort) {
             Ok(prediction) => prediction,
             Err(error) => {
@@ -42,14 +52,19 @@ pub fn run(predictor: &mut Predictor, arguments: &Predict, effort: Effort) -> Re
         write_atomically(&map, &prediction.map.to_png()?)?;
         let top = prediction.top(arguments.top.get());
         let class = |&(index, share): &(usize, f64)| json!({"class": predictor.trained().classes[index], "index": index, "share": share});
-        said.json.push(json!({
+        let line = json!({
             "input": file.display().to_string(),
             "map": map.display().to_string(),
             "top": top.iter().map(class).collect::<Vec<_>>(),
             "total": prediction.total,
             "aleatoric": prediction.aleatoric,
             "epistemic": prediction.epistemic,
-        }));
+        });
+        if writer.streams() {
+            writer.rows(&[line])?;
+        } else {
+            said.json.push(line);
+        }
         let shares =
             top.iter().map(|(index, share)| format!("{} {:.0} %", predictor.trained().classes[*index], 100.0 * share));
         let shares = shares.collect::<Vec<_>>().join(", ");

@@ -6,7 +6,8 @@ use std::path::Path;
 use fidgp::predict::Effort;
 use fidgp_data::Sheet;
 use fidgp_lab::LabError;
-use fidgp_lab::predict::{ClassPrediction, NumberPrediction, Predictor, files};
+use fidgp_lab::predict::files::{self, RowPredictions};
+use fidgp_lab::predict::{ClassPrediction, NumberPrediction, Predictor};
 use fidgp_lab::source::{GivenRows, TableView};
 use serde_json::{Map, Value, json};
 
@@ -15,15 +16,10 @@ use super::rules::{Rules, Verdict, add};
 use super::write::Writer;
 use super::{Failed, Said};
 use crate::args::Predict;
+use crate::progress::ExampleBar;
 
 /// What standard input is called.
 const STDIN: &str = "standard input";
-
-/// Predictions of the rows of one file.
-enum Rows {
-    Numbers(Vec<NumberPrediction>),
-    Classes(Vec<ClassPrediction>),
-}
 
 pub fn run(
     predictor: &mut Predictor,
@@ -33,19 +29,8 @@ pub fn run(
 ) -> Result<(Said, Vec<Failed>), LabError> {
     let (mut said, mut failed) = (Said { table: String::new(), json: Vec::new() }, Vec::new());
     for file in &arguments.inputs {
-        match predict(predictor, file, effort) {
-            Ok((given, rows)) => {
-                let trained = predictor.trained();
-                let (view, classes) = (trained.table.as_ref(), &trained.classes[..]);
-                let told = Told { file, given: &given, view, classes, rules, top: arguments.top.get() };
-                let json = told.json(&rows);
-                if writer.streams() {
-                    writer.rows(&json)?;
-                } else {
-                    said.table += &told.table(&rows);
-                    said.json.extend(json);
-                }
-            }
+        match predict(predictor, (file, arguments, rules), effort, (writer, &mut said)) {
+            Ok(()) => {}
             Err(error @ (LabError::Data(_) | LabError::File { .. })) => failed.push((file.clone(), error)),
             Err(error) => return Err(error),
         }
@@ -63,7 +48,13 @@ pub fn run(
     Ok((said, failed))
 }
 
-fn predict(predictor: &mut Predictor, file: &Path, effort: Effort) -> Result<(GivenRows, Rows), LabError> {
+/// Predicts the rows of a file; they are written, or added to what is said, part by part.
+fn predict(
+    predictor: &mut Predictor,
+    (file, arguments, rules): (&Path, &Predict, &Rules),
+    effort: Effort,
+    (writer, said): (&mut Writer, &mut Said),
+) -> Result<(), LabError> {
     let name = if file.as_os_str() == "-" { Path::new(STDIN) } else { file };
     let sheet = if file.as_os_str() == "-" {
         Sheet::parse(name, &crate::commands::standard_input()?)?
@@ -71,12 +62,26 @@ fn predict(predictor: &mut Predictor, file: &Path, effort: Effort) -> Result<(Gi
         Sheet::open(file)?
     };
     let given = files::rows(predictor.trained(), (name, &sheet))?;
-    let rows = if predictor.trained().classes.is_empty() {
-        Rows::Numbers(files::regress_rows(predictor, name, &given, effort)?)
-    } else {
-        Rows::Classes(predictor.classify_rows(&given.inputs, effort)?)
-    };
-    Ok((given, rows))
+    drop(sheet);
+    let (mut bar, all) = (ExampleBar::new("rows"), given.flags.len());
+    let (mut table, mut json) = (String::new(), Vec::new());
+    files::predict_rows(predictor, (name, &given), effort, &mut |trained, range, rows| {
+        let (done, start, given) = (range.end, range.start, given.part(range));
+        let (view, classes) = (trained.table.as_ref(), &trained.classes[..]);
+        let told = Told { file, given: &given, view, classes, rules, top: arguments.top.get(), start };
+        if writer.streams() {
+            writer.rows(&told.json(&rows))?;
+        } else if arguments.json {
+            json.extend(told.json(&rows));
+        } else {
+            table += &told.table(&rows);
+        }
+        bar.show(done, all);
+        Ok(())
+    })?;
+    said.table += &table;
+    said.json.append(&mut json);
+    Ok(())
 }
 
 /// What is told of the rows of a file.
@@ -87,20 +92,24 @@ struct Told<'a> {
     classes: &'a [String],
     rules: &'a Rules,
     top: usize,
+    /// Rows of the file before these.
+    start: usize,
 }
 
 impl Told<'_> {
-    fn json(&self, rows: &Rows) -> Vec<Value> {
+    fn json(&self, rows: &RowPredictions) -> Vec<Value> {
         match rows {
-            Rows::Numbers(rows) => rows.iter().enumerate().map(|(row, said)| self.number(row, said)).collect(),
-            Rows::Classes(rows) => rows.iter().enumerate().map(|(row, said)| self.class(row, said)).collect(),
+            RowPredictions::Numbers(rows) => {
+                rows.iter().enumerate().map(|(row, said)| self.number(row, said)).collect()
+            }
+            RowPredictions::Classes(rows) => rows.iter().enumerate().map(|(row, said)| self.class(row, said)).collect(),
         }
     }
 
     /// What is said of every row.
     fn row(&self, row: usize) -> Value {
         let features: Map<_, _> = self.given.names.iter().cloned().zip(self.given.row(row).iter().cloned()).collect();
-        json!({"input": self.file.display().to_string(), "row": row, "features": features})
+        json!({"input": self.file.display().to_string(), "row": self.start + row, "features": features})
     }
 
     /// What is out of the ordinary, and what rules say of it.
@@ -150,22 +159,25 @@ impl Told<'_> {
         self.given.row(row).iter().map(cell).collect::<Vec<_>>().join(", ")
     }
 
-    fn table(&self, rows: &Rows) -> String {
+    fn table(&self, rows: &RowPredictions) -> String {
         let count = self.given.flags.len();
         let width = (0..count).map(|row| self.features(row).chars().count()).max().unwrap_or(0).max(8);
         let head = match rows {
-            Rows::Numbers(_) => {
+            RowPredictions::Numbers(_) => {
                 format!("{:>10}  {:>8}  {:>9}  {:>9}", "mean", "±", "epistemic", "noise")
             }
-            Rows::Classes(_) => {
+            RowPredictions::Classes(_) => {
                 format!("{:>7}  {:>6}  {:>9}  {:>9}  class", "prob.", "total", "aleatoric", "epistemic")
             }
         };
-        let mut text = format!("{}\n{:>width$}  {head}\n", self.file.display(), "features");
+        let mut text = String::new();
+        if self.start == 0 {
+            let _ = writeln!(text, "{}\n{:>width$}  {head}", self.file.display(), "features");
+        }
         for row in 0..count {
             let (numbers, remarks) = match rows {
-                Rows::Numbers(rows) => self.number_line(&rows[row]),
-                Rows::Classes(rows) => self.class_line(&rows[row], self.inputs(row)),
+                RowPredictions::Numbers(rows) => self.number_line(&rows[row]),
+                RowPredictions::Classes(rows) => self.class_line(&rows[row], self.inputs(row)),
             };
             let _ = writeln!(text, "{:>width$}  {numbers}", self.features(row));
             for line in remarks.iter().chain(&self.given.flags[row]) {

@@ -4,7 +4,7 @@ use fidgp_lab::LabError;
 use serde_json::Value;
 
 use crate::args::Predict;
-use crate::commands::print;
+use crate::commands::{print, print_raw_json};
 
 /// What stands between the classes of a set in a cell.
 const AND: &str = "|";
@@ -35,7 +35,7 @@ impl Writer {
     pub fn rows(&mut self, rows: &[Value]) -> Result<(), LabError> {
         match &mut self.format {
             None => Ok(()),
-            Some(Format::Lines) => print(&rows.iter().map(|row| format!("{row}\n")).collect::<String>()),
+            Some(Format::Lines) => print_raw_json(&rows.iter().map(|row| format!("{row}\n")).collect::<String>()),
             Some(Format::Csv(names)) => print(&csv(names, rows)),
         }
     }

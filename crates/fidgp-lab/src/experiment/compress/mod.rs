@@ -70,7 +70,7 @@ pub fn compress(
         refuse_to_mix(config, context)?;
     }
     let sets = Sets::read(config, &context.data_root)?;
-    let config = &sets.train.filled_in(config);
+    let config = &sets.train.filled_in(config)?;
     let signature = sets.train.signature(config)?;
     let (plain, _) = start::plain(config, &signature, &file.weights, context.device)?;
     say(&format!("watching {} training images pass through the trained network", asked.images));

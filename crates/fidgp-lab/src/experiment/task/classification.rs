@@ -54,7 +54,7 @@ impl Classification {
             let why = format!("= \"{name}\" {why}, and `{class}` has one training image; give it two, or none");
             return Err(LabError::config("method", why));
         }
-        Ok(Self::of_sets(sets.train.filled_in(config), sets))
+        Ok(Self::of_sets(sets.train.filled_in(config)?, sets))
     }
 
     /// The images that a trained model is measured on: the test images alone where the others cannot be read.

@@ -139,7 +139,10 @@ impl Set {
     }
 
     /// The config with what arrays and folders say of themselves, for those who use the network without them.
-    pub fn filled_in(&self, config: &RunConfig) -> RunConfig {
+    ///
+    /// # Errors
+    /// When it weighs a class that is not there.
+    pub fn filled_in(&self, config: &RunConfig) -> Result<RunConfig> {
         let (mut config, classes) = (config.clone(), Some(self.classes().len()));
         match (self, &mut config.data) {
             (Self::Memory(images), DataConfig::Arrays(arrays)) => {
@@ -149,7 +152,7 @@ impl Set {
             (Self::Folder(_), DataConfig::Folder(folder)) => folder.classes = classes,
             _ => {}
         }
-        config
+        config.with_class_weights(self.classes(), self.labels().iter().map(|&label| label as usize))
     }
 }
 

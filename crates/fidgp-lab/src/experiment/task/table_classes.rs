@@ -54,6 +54,8 @@ impl TableClasses {
         let view = TableView::of(&parts, scale);
         view.warn_of_constants(&parts.train);
         let config = RunConfig { data: DataConfig::Table(parts.config.clone()), ..config.clone() };
+        let labels = parts.train.targets().iter().map(|&label| label as usize);
+        let config = config.with_class_weights(&parts.classes, labels)?;
         if let Some((why, class)) = config.method.about().needs_pairs.zip(class_of_one(&parts.train, &parts.classes)) {
             let why = format!(
                 "= \"{}\" {why}, and `{class}` has one training row; give it two, or none",

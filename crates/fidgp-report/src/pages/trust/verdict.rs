@@ -25,13 +25,16 @@ fn of_classes(seen: &ClassesSeen, n: usize, of: &str) -> String {
     let Ok((accuracy, interval)) = share(seen.right, n) else { return String::new() };
     let confidence: f64 = seen.reliability.bins().iter().map(|bin| bin.confidence_sum).sum::<f64>() / n.max(1) as f64;
     let gap = 100.0 * (confidence - accuracy);
-    let word = if gap > 0.0 { "too sure" } else { "too modest" };
+    let sure = match gap {
+        gap if gap.abs() < 0.05 => "well calibrated on average".to_owned(),
+        gap if gap > 0.0 => format!("too sure by {gap:.1} points on average"),
+        gap => format!("too modest by {:.1} points on average", -gap),
+    };
     format!(
-        "It is right on {} (95 % interval {} … {}) of {of}, and {word} by {:.1} points on average (ECE {}).",
+        "It is right on {} (95 % interval {} … {}) of {of}, and {sure} (ECE {}).",
         percent(accuracy),
         percent(interval.lo),
         percent(interval.hi),
-        gap.abs(),
         percent(seen.reliability.ece().value)
     )
 }
@@ -93,12 +96,12 @@ fn guaranteed(found: &Documents) -> String {
         },
     };
     let parts: Vec<_> = coverage.into_iter().chain([abstention]).collect();
-    let kept = match broken {
-        0 => String::new(),
-        1 => "; one promise was NOT KEPT on the examples held back".to_owned(),
-        count => format!("; {count} promises were NOT KEPT on the examples held back"),
+    let first = match broken {
+        0 => "Guaranteed for inputs like these".to_owned(),
+        1 => "Promised, but one promise was NOT KEPT on the examples held back".to_owned(),
+        count => format!("Promised, but {count} promises were NOT KEPT on the examples held back"),
     };
-    format!("Guaranteed for inputs like these: {}{kept}.", parts.join("; "))
+    format!("{first}: {}.", parts.join("; "))
 }
 
 fn boundaries(found: &Documents) -> String {
