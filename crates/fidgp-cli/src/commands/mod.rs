@@ -117,7 +117,7 @@ fn standard_input() -> Result<String, LabError> {
     let name = Path::new("standard input");
     let most = fidgp_files::limits::TEXT_BYTES.most();
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(most + 1).read_to_string(&mut text);
+    let read = std::io::stdin().lock().take(most.saturating_add(1)).read_to_string(&mut text);
     read.map_err(|error| LabError::file(name, &error))?;
     fidgp_files::limits::TEXT_BYTES
         .check(text.len() as u64)

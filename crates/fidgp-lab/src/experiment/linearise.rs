@@ -13,6 +13,7 @@ use crate::config::{LinearisedConfig, RunConfig};
 use crate::error::Result;
 use crate::files::CONFIG_FILE;
 use crate::model::Model;
+use crate::model_folder::keep_posterior;
 use crate::predict::Trained;
 use crate::run_folder::posterior::{self, PosteriorRecord};
 use crate::run_folder::{same_classes, same_examples};
@@ -52,7 +53,7 @@ pub fn fit_posterior(
     if folder.join(CONFIG_FILE).exists() {
         posterior::keep(config, &predictor.model, folder)?;
     } else {
-        posterior::write(folder, &predictor.model, 0)?;
+        keep_posterior(folder, &predictor.model)?;
     }
     posterior::record(folder)
 }
