@@ -1,6 +1,6 @@
 //! SHA-256, as lower-case hex.
 
-use std::{fs::File, io, path::Path};
+use std::{io, path::Path};
 
 use sha2::{Digest, Sha256};
 
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// The digest of a file, read in pieces.
 pub fn file_sha256(file: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
-    let copied = File::open(file).and_then(|mut f| io::copy(&mut f, &mut hasher));
+    let copied = fidgp_files::open(file).and_then(|mut f| io::copy(&mut f, &mut hasher));
     copied.map_err(|e| Error::io(file, e))?;
     Ok(format!("{:x}", hasher.finalize()))
 }

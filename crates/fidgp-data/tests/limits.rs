@@ -121,6 +121,8 @@ fn what_asks_for_too_much_is_refused_before_it_gets_it() {
     // what is inflated: more than the ratio, more than the whole limit
     refused(&file("a-idx3-ubyte.gz"), &gzipped_idx([4096, 1024, 1024], 80), 4, idx::read);
     refused(&file("b-idx3-ubyte.gz"), &gzipped_idx([80, 1024, 1024], 80), 4, idx::read);
+    let error = refused(&file("c-idx3-ubyte.gz"), &gzipped_idx([1, 1, 1], 80), 4, idx::read); // behind what is promised
+    assert!(error.contains("FIDGP_LIMIT_INFLATED_RATIO"), "{error}");
     refused(&file("a.mat"), &mat(1, 80, 2), 4, mat5::read);
     refused(&file("b.mat"), &mat(1, 20, 1), 64, mat5::read); // 160 MB of f64
     refused(&file("c.mat"), &mat(12, 8, 2), 200, mat5::read);

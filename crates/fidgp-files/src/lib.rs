@@ -12,5 +12,5 @@ pub mod written;
 pub use folder::NewFolder;
 pub use guard::{guarded, is_guarded};
 pub use limits::{Exceeded, Limit};
-pub use read::{bytes, text};
+pub use read::{bytes, open, text};
 pub use shown::shown;

@@ -1,6 +1,6 @@
 //! Whole files, up to a limit.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -26,8 +26,24 @@ pub fn text(path: &Path) -> io::Result<String> {
     })
 }
 
+/// Opens a file to read, but no named pipe: that waits until somebody writes to it, which may be never. What a shell lends
+/// as `<(command)` lies in `/dev` or `/proc` and is open already.
+///
+/// # Errors
+/// When it cannot be opened, or is such a pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        let is_lent = path.starts_with("/dev") || path.starts_with("/proc");
+        if !is_lent && std::os::unix::fs::FileTypeExt::is_fifo(&fs::metadata(path)?.file_type()) {
+            return Err(io::Error::other("is a named pipe, not a file: write its content to a file first"));
+        }
+    }
+    File::open(path)
+}
+
 fn up_to(path: &Path, limit: &'static Limit) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    let file = open(path)?;
     let length = file.metadata()?.len();
     let beyond = |wanted| limit.check(wanted).map_err(|error| io::Error::new(io::ErrorKind::FileTooLarge, error));
     beyond(length)?;

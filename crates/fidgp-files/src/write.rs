@@ -114,8 +114,9 @@ fn lives(process: u64) -> bool {
 
 /// Whether nobody holds it locked.
 fn is_free(path: &Path) -> bool {
-    let is_link = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
-    is_link || File::open(path).is_ok_and(|file| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    let Ok(there) = fs::symlink_metadata(path) else { return false };
+    let is_plain = there.is_file() || there.is_dir(); // a pipe of such a name is nobody's, and opening it would wait for ever
+    !is_plain || File::open(path).is_ok_and(|file| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// A temporary file that nobody else has: another machine may write here under the same process number.
@@ -156,7 +157,7 @@ pub(crate) fn folder(path: &Path) -> &Path {
     }
 }
 
-pub(crate) fn temporary_beside(path: &Path) -> PathBuf {
+fn temporary_beside(path: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

@@ -79,3 +79,24 @@ fn a_device_without_an_end_is_refused() {
     let error = fidgp_files::text(Path::new("/dev/zero")).unwrap_err().to_string();
     assert!(error.contains(limits::TEXT_BYTES.variable), "{error}");
 }
+
+/// A pipe that nobody writes to, under the name of a leftover and of a file: nothing waits for it.
+#[test]
+fn a_named_pipe_holds_nobody_up() {
+    let home = tempfile::tempdir().unwrap();
+    let pipe = |name: &str| {
+        let made = std::process::Command::new("mkfifo").arg(home.path().join(name)).status();
+        assert!(made.unwrap().success());
+    };
+    pipe(".x.4294967295-0.tmp");
+    pipe("config.json");
+    let (done, waits) = std::sync::mpsc::channel();
+    let folder = home.path().to_owned();
+    std::thread::spawn(move || {
+        let read = fidgp_files::text(&folder.join("config.json")).unwrap_err().to_string();
+        done.send((read, write::replace(&folder.join("x"), b"x").is_ok())).unwrap();
+    });
+    let (read, written) = waits.recv_timeout(std::time::Duration::from_secs(60)).expect("somebody waits for a pipe");
+    assert!(read.contains("named pipe") && written, "{read}");
+    assert_eq!(names(home.path()), ["config.json", "x"]);
+}

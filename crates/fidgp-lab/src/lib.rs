@@ -72,3 +72,4 @@ pub mod verify;
 
 pub use error::{LabError, Result};
 pub use fidgp_report::{self as report, record};
+pub use fidgp_zoo::weights;

@@ -83,3 +83,66 @@ fn tensors_repeat_numbers_up_to_a_limit_over_all_of_them() {
 fn a_pickle_has_so_many_values() {
     refused(&[&b"\x80\x02"[..], &b"N0".repeat(10_000_001), b"}."].concat(), "FIDGP_LIMIT_VALUES");
 }
+
+/// Arguments of a call, a name of a class and a key, each long, kept once in the memo and used again and again.
+#[test]
+fn what_a_memo_repeats_is_never_copied() {
+    let long = "n".repeat(1 << 20);
+    let memo = [&b"\x80\x02"[..], &text(&long), b"q\x00"].concat();
+    // one tuple of a million values, the argument of twenty thousand calls: 24 MB each
+    let tuple = [&b"("[..], &b"N".repeat(1_000_000), b"tq\x01ctorch\nf\nq\x02"].concat();
+    let calls = [&memo[..], &tuple, &b"h\x02h\x01R".repeat(20_000), b"}."].concat();
+    refused(&calls, "a dictionary without tensors");
+    // a class of two long texts, fifty thousand times: 2 MB each
+    refused(&[&memo[..], &b"h\x00h\x00\x93".repeat(50_000), b"}."].concat(), "a class whose name has 2097152 bytes");
+    // one key, a hundred thousand times: 1 MB each
+    let keys = [&memo[..], b"}", &b"h\x00Ns".repeat(100_000), b"."].concat();
+    refused(&keys, "a tensor whose name has 1048576 bytes");
+}
+
+/// Of entries under one name Python keeps the last, in the place of the first.
+#[test]
+fn the_last_entry_of_a_name_stands() {
+    let pickle = [&b"\x80\x02}"[..], &repeated("a", 2), &repeated("b", 3), &repeated("a", 4), b"."].concat();
+    let found = read(&pickle).unwrap();
+    let sizes: Vec<_> = found.iter().map(|(name, tensor)| (name.as_str(), tensor.size())).collect();
+    assert_eq!(sizes, [("a", vec![4]), ("b", vec![3])]);
+}
+
+/// A million tensors of one number: their heads take more than the file has.
+#[test]
+fn tensors_take_more_than_their_numbers() {
+    let id =
+        [&b"("[..], &text("storage"), b"ctorch\nFloatStorage\n", &text("0"), &text("cpu"), &int(16), b"tQ"].concat();
+    let arguments = [&id[..], &int(0), &int(1), b"\x85", &int(1), b"\x85"].concat();
+    let make = [&b"ctorch._utils\n_rebuild_tensor_v2\n("[..], &arguments, b"tR"].concat();
+    let mut pickle = [&b"\x80\x02"[..], &make, b"q\x000}"].concat(); // one tensor in the memo
+    let mut add = |names: std::ops::Range<u32>| {
+        for name in names {
+            pickle.extend([b"\x8c\x08", format!("{name:08x}").as_bytes(), b"h\x00s"].concat());
+        }
+        [&pickle[..], b"."].concat()
+    };
+    assert_eq!(read(&add(0..50_000)).unwrap().len(), 50_000);
+    let many = add(50_000..1_000_000);
+    refused(&many, "FIDGP_LIMIT_REPEATED_BYTES");
+}
+
+#[test]
+fn an_archive_has_one_pickle_and_a_tensor_few_axes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.pt");
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for name in ["a/data.pkl", "b/data.pkl"] {
+        zip.start_file(name, options).unwrap();
+        zip.write_all(b"\x80\x02}.").unwrap();
+    }
+    std::fs::write(&path, zip.finish().unwrap().into_inner()).unwrap();
+    assert!(weights::read(&path).unwrap_err().to_string().contains("several files `data.pkl`"));
+    let ones = [&b"("[..], &int(1).repeat(65), b"t"].concat();
+    let id =
+        [&b"("[..], &text("storage"), b"ctorch\nFloatStorage\n", &text("0"), &text("cpu"), &int(16), b"tQ"].concat();
+    let tensor = [&text("w")[..], b"ctorch._utils\n_rebuild_tensor_v2\n(", &id, &int(0), &ones, &ones, b"tRs"].concat();
+    refused(&[&b"\x80\x02}"[..], &tensor, b"."].concat(), "a tensor of 65 axes");
+}

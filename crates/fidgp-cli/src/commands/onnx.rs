@@ -1,11 +1,11 @@
 //! `fidgp onnx`
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use fidgp_lab::{LabError, device};
+use fidgp_lab::train::checkpoint;
+use fidgp_lab::{LabError, device, weights};
 use fidgp_onnx::{Graph, Inspection, Plain, Port, Wanted, operators};
-use tch::{Kind, Tensor};
+use tch::Kind;
 
 use super::Outcome;
 use crate::args::{Onnx, OnnxInspect, OnnxRun};
@@ -35,7 +35,7 @@ fn run_graph(arguments: &OnnxRun) -> Outcome {
     }
     let device = device::choose(&arguments.device)?;
     let plain = Plain::new(&Graph::read(&arguments.file)?, if arguments.double { Kind::Double } else { Kind::Float })?;
-    let given = read(&arguments.inputs)?;
+    let given = weights::read(&arguments.inputs)?;
     let find = |port: &Port| {
         let found = given.iter().find(|(name, _)| *name == port.name).map(|(_, tensor)| tensor.to_device(device));
         let has = given.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
@@ -45,21 +45,6 @@ fn run_graph(arguments: &OnnxRun) -> Outcome {
     let inputs = plain.inputs().iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let outputs = plain.run(&inputs)?;
     let named = plain.outputs().iter().map(|port| port.name.clone()).zip(outputs);
-    write(&arguments.out, &named.map(|(name, tensor)| (name, tensor.contiguous())).collect::<Vec<_>>())?;
+    checkpoint::write(&arguments.out, &named.collect::<Vec<_>>(), ("made by", "fidgp onnx run".to_owned()))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn read(file: &Path) -> Result<Vec<(String, Tensor)>, LabError> {
-    Tensor::read_safetensors(file).map_err(|error| failed(file, &error))
-}
-
-fn write(file: &Path, tensors: &[(String, Tensor)]) -> Result<(), LabError> {
-    let beside = file.with_extension("partial");
-    Tensor::write_safetensors(tensors, &beside).map_err(|error| failed(file, &error))?;
-    std::fs::rename(&beside, file).map_err(|error| LabError::File { path: file.to_owned(), why: error.to_string() })
-}
-
-fn failed(file: &Path, error: &tch::TchError) -> LabError {
-    let why = error.to_string().lines().next().unwrap_or_default().to_owned();
-    LabError::File { path: file.to_owned(), why }
 }

@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use fidgp_files::write;
+use fidgp_lab::files::OOD_FOLDER;
 use fidgp_lab::ood::{self, More, STATISTICS_FILE, Settings, WeightChoice};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::{LabError, device};
@@ -20,7 +22,8 @@ const FIT: usize = 10_000;
 pub fn run(arguments: &Ood) -> Outcome {
     let mut say = |text: &str| tell!("{text}");
     let beside = arguments.model.clone().unwrap_or_default();
-    let out = arguments.out.clone().unwrap_or_else(|| beside.join("ood"));
+    let out = arguments.out.clone().unwrap_or_else(|| beside.join(OOD_FOLDER));
+    refuse_links(arguments, &beside, &out)?;
     check_writable(&out)?;
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
@@ -50,6 +53,12 @@ pub fn run(arguments: &Ood) -> Outcome {
     }
     tell!("wrote {}", page.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses to write where links lead: the folder of a model may be a stranger's.
+fn refuse_links(arguments: &Ood, beside: &Path, out: &Path) -> Result<(), LabError> {
+    let beside = if arguments.out.is_none() { write::refuse_links(beside, &[OOD_FOLDER]) } else { Ok(()) };
+    beside.and_then(|()| write::refuse_links(out, &["scores"])).map_err(|error| LabError::file(out, &error))
 }
 
 fn settings(arguments: &Ood, what: &Path, draws: u64, root: PathBuf) -> Settings {

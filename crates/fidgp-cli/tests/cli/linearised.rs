@@ -99,18 +99,125 @@ fn a_posterior_of_other_weights_or_damaged_is_named() {
     let place = place();
     place.fidgp(&[&TRAIN[..], &["run", "--set", "posterior.kind=linearised"]].concat()).ends(0);
     place.write("rows.csv", ROWS);
-    let path = place.path("run/posterior.json");
-    let sound = fs::read_to_string(&path).unwrap();
+    let (tensors, path) = (place.path("run/posterior.safetensors"), place.path("run/posterior.json"));
+    let sound = fs::read(&tensors).unwrap();
     let step = json(&path)["step"].as_u64().unwrap();
-    fs::write(&path, sound.replace(&format!("\"step\": {step}"), "\"step\": 1")).unwrap();
     let predict = || place.fidgp(&["predict", "run", "rows.csv", "--device", "cpu"]);
-    predict().ends(1).says(&["posterior.json", "belongs to the weights of step 1", "fit-posterior"]);
-    fs::write(&path, sound.replace("\"dense\"", "\"sparse\"")).unwrap();
+    let changed = |from: &str, to: &str| fs::write(&tensors, in_header(&sound, from, to)).unwrap();
+    changed(&format!("\\\"step\\\":{step}"), "\\\"step\\\":1");
+    predict().ends(1).says(&["posterior.safetensors", "belongs to the weights of step 1", "fit-posterior"]);
+    changed("\\\"dense\\\"", "\\\"sparse\\\"");
     predict().ends(1).says(&["posterior.safetensors", "sparse"]);
-    fs::write(&path, sound).unwrap();
+    fs::write(&tensors, &sound).unwrap();
+    fs::remove_file(&path).unwrap(); // for people
     predict().ends(0);
-    fs::remove_file(place.path("run/posterior.safetensors")).unwrap();
+
+    // of another run with as many steps
+    place.fidgp(&[&TRAIN[..], &["other", "--set", "posterior.kind=linearised", "--set", "seed=9"]].concat()).ends(0);
+    fs::copy(place.path("other/posterior.safetensors"), &tensors).unwrap();
+    predict().ends(1).says(&["posterior.safetensors", "belongs to other weights"]);
+
+    // as it was written before: the record beside the tensors
+    let mut record = json(&place.path("other/posterior.json"));
+    let bytes = fs::read(place.path("other/posterior.safetensors")).unwrap();
+    fs::write(&tensors, in_header(&bytes, "\"posterior\":", "\"posteriox\":")).unwrap();
+    record["sha256"] = fidgp_data::file_sha256(&tensors).unwrap().into();
+    record.as_object_mut().unwrap().remove("weights_sha256");
+    fs::write(&path, record.to_string()).unwrap();
+    predict().ends(1).says(&["posterior.json", &format!("belongs to the weights of step {step}")]);
+    record["step"] = 0.into(); // as in a model folder
+    fs::write(&path, record.to_string()).unwrap();
+    predict().ends(1).says(&["these are of step"]);
+    fs::write(&tensors, &sound).unwrap();
+    fs::remove_file(&tensors).unwrap();
     predict().ends(1).says(&["posterior.safetensors"]);
+}
+
+/// A safetensors file with a text of its header changed.
+fn in_header(file: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let length = u64::from_le_bytes(*file.first_chunk().unwrap()) as usize;
+    let header = std::str::from_utf8(&file[8..8 + length]).unwrap();
+    assert!(header.contains(from), "`{from}` is not in {header}");
+    let header = header.trim_end().replace(from, to);
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &file[8 + length..]].concat()
+}
+
+/// The tensors of a posterior in a model folder, of other shapes: refused by name when it is opened.
+#[test]
+fn a_posterior_of_other_shapes_is_refused() {
+    use fidgp_lab::train::checkpoint::{load_with, sha256, write};
+    use tch::{Device, Kind, Tensor};
+    let place = place();
+    place.write("rows.csv", ROWS);
+    place.fidgp(&[&TRAIN[..], &["run"]].concat()).ends(0);
+    let predict = || place.fidgp(&["predict", "run", "rows.csv", "--device", "cpu"]);
+    for (structure, names) in [
+        ("dense", &["features", "curvature", "eigenvalues", "precision"][..]),
+        ("kronecker", &["0.row", "0.col", "1.eigenvalues", "precision"]),
+        ("low-rank", &["basis", "eigenvalues", "share"]),
+    ] {
+        let structure = format!("posterior.structure={structure}");
+        let fit = ["fit-posterior", "run", "--device", "cpu", "--data", "data", "--set", &structure];
+        place.fidgp(&[&fit[..], &["--set", "posterior.rank=3"]].concat()).ends(0);
+        predict().ends(0);
+        let path = place.path("run/posterior.safetensors");
+        let (sound, record) = load_with(&path, "posterior").unwrap();
+        for name in names.iter().filter(|name| sound.tensors.contains_key(**name)) {
+            for shape in [&[0_i64][..], &[7], &[3, 5], &[0, 4], &[2, 2, 2]] {
+                let mut tensors: std::collections::BTreeMap<_, _> =
+                    sound.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
+                tensors.insert((*name).to_owned(), Tensor::ones(shape, (Kind::Double, Device::Cpu)));
+                let mut record: Value = serde_json::from_str(record.as_ref().unwrap()).unwrap();
+                record["sha256"] = sha256(&tensors).unwrap().into();
+                let tensors: Vec<_> = tensors.into_iter().collect();
+                write(&path, &tensors, ("posterior", record.to_string())).unwrap();
+                let said = predict();
+                assert!(
+                    said.code == Some(1) && said.err.contains("posterior.safetensors"),
+                    "{name} {shape:?}: {said:?}"
+                );
+            }
+        }
+    }
+}
+
+/// A model folder has the digests of its posterior, one that is fitted there anew has new ones, and a kill between the steps
+/// leaves a posterior that works.
+#[test]
+fn a_model_folder_knows_its_posterior() {
+    let place = place();
+    place.write("rows.csv", ROWS);
+    place.fidgp(&[&TRAIN[..], &["run", "--set", "posterior.kind=linearised"]].concat()).ends(0);
+    place.fidgp(&[&TRAIN[..], &["other", "--set", "posterior.kind=linearised", "--set", "seed=9"]].concat()).ends(0);
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    place.fidgp(&["export", "other", "--out", "else"]).ends(0);
+    let predict = || place.fidgp(&["predict", "model", "rows.csv", "--device", "cpu"]);
+    let sound = predict().ends(0).out;
+    let copy = |from: &str, name: &str| fs::copy(place.path(from).join(name), place.path("model").join(name)).unwrap();
+    fs::create_dir(place.path("kept")).unwrap();
+    for name in ["posterior.json", "posterior.safetensors"] {
+        fs::copy(place.path("model").join(name), place.path("kept").join(name)).unwrap();
+        copy("else", name);
+        predict().ends(1).says(&[&format!("model/{name}"), "SHA-256 differ", "a mixture"]);
+        fs::remove_file(place.path("model").join(name)).unwrap();
+        predict().ends(1).says(&[&format!("model/{name}"), "is missing"]);
+        copy("kept", name);
+    }
+    // as a kill leaves it: the digests are gone from the config, the posterior is old or new
+    let config = place.path("model/config.json");
+    let whole = fs::read(&config).unwrap();
+    let mut without = json(&config);
+    without["sha256"].as_object_mut().unwrap().retain(|part, _| !part.starts_with("posterior"));
+    fs::write(&config, without.to_string()).unwrap();
+    assert_eq!(predict().ends(0).out, sound);
+    copy("else", "posterior.safetensors");
+    predict().ends(1).says(&["model/posterior.safetensors", "belongs to other weights"]);
+    copy("kept", "posterior.safetensors");
+    fs::write(&config, whole).unwrap();
+    let fit = ["fit-posterior", "model", "--device", "cpu", "--data", "data", "--set", "posterior.prior_precision=9"];
+    place.fidgp(&fit).ends(0);
+    assert_ne!(predict().ends(0).out, sound);
+    assert!(json(&config)["sha256"]["posterior.safetensors"].is_string());
 }
 
 #[test]

@@ -28,6 +28,27 @@ fn members_trained_apart_are_the_ensemble_trained_at_once() {
     place.fidgp(&words("apart", &[])).ends(2).says(&["apart", "--resume"]);
 }
 
+/// A member's folder, or the one of its checkpoint, that leads elsewhere.
+#[test]
+fn links_among_members_are_not_written_through() {
+    let place = Place::new();
+    place.fidgp(&words("run", &["--member", "0"])).ends(0);
+    std::fs::create_dir(place.path("precious")).unwrap();
+    let link = |name: &str| {
+        let _ = std::fs::remove_dir_all(place.path(name));
+        std::os::unix::fs::symlink(place.path("precious"), place.path(name)).unwrap();
+    };
+    let resume = ["train", "--resume", "run", "--device", "cpu"];
+    link("run/members/1");
+    place.fidgp(&resume).ends(1).says(&["`1` is a link"]);
+    place.fidgp(&words("run", &["--member", "1"])).ends(1).says(&["`1` is a link"]);
+    std::fs::remove_file(place.path("run/members/1")).unwrap();
+    link("run/members/0/checkpoint");
+    place.fidgp(&resume).ends(1).says(&["`checkpoint` is a link"]);
+    place.fidgp(&words("run", &["--member", "0"])).ends(1).says(&["`checkpoint` is a link"]);
+    assert_eq!(contents(&place.path("precious")), []);
+}
+
 #[test]
 fn a_member_that_cannot_be_is_refused() {
     let place = Place::new();

@@ -89,6 +89,15 @@ fn a_graph_is_run_as_it_is() {
     let (ours, theirs) = (numbers(&place.path("out.safetensors"), "output"), numbers(&stored, "out.output"));
     assert_eq!(ours.len(), theirs.len());
     assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-5), "{ours:?} {theirs:?}");
+    // what lies at the place, and beside it, is not written through
+    fs::write(place.path("precious"), "mine").unwrap();
+    fs::remove_file(place.path("out.safetensors")).unwrap();
+    for link in ["out.safetensors", "out.partial"] {
+        std::os::unix::fs::symlink(place.path("precious"), place.path(link)).unwrap();
+    }
+    place.fidgp(&run).ends(0);
+    assert_eq!(fs::read_to_string(place.path("precious")).unwrap(), "mine");
+    assert_eq!(numbers(&place.path("out.safetensors"), "output"), ours);
     write(&place.path("in.safetensors"), "other", vec![1], &[1.0]);
     place.fidgp(&run).ends(1).says(&["no tensor `input`", "other"]);
 }

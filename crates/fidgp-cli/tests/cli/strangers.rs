@@ -30,6 +30,11 @@ fn numbers_of_a_config_that_cannot_be_are_refused_at_reading() {
     let line = config.lines().find(|line| line.starts_with("hidden")).unwrap();
     place.write("deep.toml", &config.replace(line, &format!("hidden = {:?}", vec![1; 100_000])));
     place.fidgp(&["train", "deep.toml"]).ends(2).says(&["FIDGP_LIMIT_LAYERS"]);
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/table.toml");
+    let large = ["--set", "method=deterministic", "--set", "network.hidden=[90000, 90000]"];
+    place.train(&large).ends(2).says(&["a layer called", "FIDGP_LIMIT_PARAMETERS"]);
+    let inputs = ["train", table, "--set", "data.inputs=4611686018427387904"];
+    place.fidgp(&inputs).ends(2).says(&["FIDGP_LIMIT_COLUMNS"]);
     assert!(!place.path("run").exists());
     let unsound = place.command(&["data"]).env("FIDGP_LIMIT_ROWS", "many").output().unwrap();
     crate::Said::by(&unsound).ends(2).says(&["FIDGP_LIMIT_ROWS = `many` is no bound"]);
@@ -61,6 +66,34 @@ fn links_in_a_run_folder_are_not_written_through() {
     }
     place.train(&["--force"]).ends(0);
     assert_eq!(precious(), "mine\n");
+}
+
+/// `fidgp ood` writes beside the model it measures: not where a link there leads.
+#[test]
+fn links_beside_a_model_are_not_written_through() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    fs::create_dir(place.path("precious")).unwrap();
+    symlink(place.path("precious"), place.path("run/ood")).unwrap();
+    let ood = |more: &[&str]| place.fidgp(&[&["ood", "run", "--ood", "svhn"][..], more].concat());
+    ood(&[]).ends(1).says(&["`ood` is a link"]);
+    fs::create_dir(place.path("out")).unwrap();
+    symlink(place.path("precious"), place.path("out/scores")).unwrap();
+    ood(&["--out", "out"]).ends(1).says(&["`scores` is a link"]);
+    assert_eq!(contents(&place.path("precious")), []);
+}
+
+/// Standard input is read where its limit is lifted, too.
+#[test]
+fn a_limit_may_be_none() {
+    let place = Place::new();
+    place.train(&[]).ends(0);
+    place.write("points.csv", "0.6\n1.3\n");
+    let command = format!("{} predict run - --device cpu < points.csv", env!("CARGO_BIN_EXE_fidgp"));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &command]).current_dir(place.path(".")).env("FIDGP_LIMIT_TEXT_BYTES", "none");
+    let said = crate::Said::by(&shell.output().unwrap()).ends(0);
+    assert_eq!(said.out, place.fidgp(&["predict", "run", "points.csv", "--device", "cpu"]).ends(0).out);
 }
 
 /// Names may hold what steers a terminal.

@@ -62,8 +62,6 @@ fn inflated(file: &Path) -> Result<(Vec<u8>, u64)> {
     let promised = sizes(&mut Cursor::new(file, &out)).ok().and_then(|dims| product(&dims));
     let promised = promised.unwrap_or(0) as u64;
     budget.inflate(&mut decoder, promised, &mut out)?;
-    let behind = std::io::copy(&mut decoder, &mut std::io::sink());
-    let behind = behind.map_err(|error| budget.damaged(out.len(), &error))?;
-    let whole = out.len() as u64 + behind;
+    let whole = out.len() as u64 + budget.skip(&mut decoder, out.len())?;
     Ok((out, whole))
 }

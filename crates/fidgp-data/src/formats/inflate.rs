@@ -8,6 +8,9 @@ use fidgp_files::limits::{FREE_BYTES, INFLATED_BYTES, INFLATED_RATIO, check_rati
 use super::bytes::FETCH_AGAIN;
 use crate::{Error, Result};
 
+/// Bytes that are inflated between two looks at the budget.
+const PIECE: u64 = 1 << 20;
+
 /// What may come out of a file, and what has.
 #[derive(Debug)]
 pub struct Budget<'a> {
@@ -35,6 +38,20 @@ impl<'a> Budget<'a> {
         self.take(count)?;
         let done = decoder.take(count).read_to_end(out);
         done.map(drop).map_err(|error| self.damaged(out.len(), &error))
+    }
+
+    /// Counts what else there is, keeps none of it, and stops where no more may come out.
+    pub fn skip(&mut self, decoder: &mut impl Read, at: usize) -> Result<u64> {
+        let mut behind = 0;
+        loop {
+            let some = io::copy(&mut decoder.take(PIECE), &mut io::sink());
+            let some = some.map_err(|error| self.damaged(at, &error))?;
+            self.take(some)?;
+            behind += some;
+            if some < PIECE {
+                return Ok(behind);
+            }
+        }
     }
 
     /// A compressed stream that is broken behind `at` inflated bytes.

@@ -1,6 +1,6 @@
 //! Numbers of a config that no network has and no f32 holds: refused before anything is counted, computed or built.
 
-use fidgp_files::limits::{CLASSES, LAYERS, Limit, PIXELS, ROWS, SIZE};
+use fidgp_files::limits::{CLASSES, COLUMNS, LAYERS, Limit, PIXELS, ROWS, SIZE};
 use toml::{Table, Value};
 
 use super::RunConfig;
@@ -76,6 +76,7 @@ fn limit_of(key: &str) -> Option<&'static Limit> {
     Some(match (section, name) {
         ("network", "depth") => &LAYERS,
         ("data", "classes") => &CLASSES,
+        ("data", "inputs") => &COLUMNS,
         ("data", "train" | "validation" | "test" | "limit")
         | ("train" | "predict", "batch_size")
         | ("predict", "statistics_images") => &ROWS,

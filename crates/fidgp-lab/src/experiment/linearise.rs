@@ -13,6 +13,7 @@ use crate::config::{LinearisedConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::files::{CONFIG_FILE, TEMPERATURE_FILE};
 use crate::model::Model;
+use crate::model_folder::keep_posterior;
 use crate::predict::Trained;
 use crate::run_folder::posterior::{self, PosteriorRecord};
 use crate::run_folder::{same_classes, same_examples};
@@ -60,7 +61,7 @@ pub fn fit_posterior(
             std::fs::remove_file(&path).map_err(|error| LabError::file(&path, &error))?;
         }
     } else {
-        posterior::write(folder, &predictor.model, 0)?;
+        keep_posterior(folder, &predictor.model)?;
     }
     posterior::record(folder)
 }

@@ -12,7 +12,7 @@ use super::logged::Logged;
 use crate::config::{DataConfig, RunConfig, TrainConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
-use crate::run_folder::RunContext;
+use crate::run_folder::{RunContext, member_folder};
 use crate::source::Source;
 use crate::train::checkpoint::Progress;
 use crate::train::group::Share;
@@ -102,10 +102,7 @@ impl Training<'_> {
             let seed = Key::new(config.seed).fold("member").at(k as u64).seed();
             let member = RunConfig { method, baseline: None, seed, ..config.clone() };
             let network = Model::init(&member, self.signature, self.model.store.device())?;
-            let folder = place.folder.as_ref().map(|run| run.join(MEMBERS).join(k.to_string()));
-            if let Some(folder) = &folder {
-                std::fs::create_dir_all(folder).map_err(|error| LabError::file(folder, &error))?;
-            }
+            let folder = place.folder.as_ref().map(|run| member_folder(run, k)).transpose()?;
             let resume = place.resume && folder.as_ref().is_some_and(|folder| checkpoint::last(folder).exists());
             let outcome = self.one(&member, &network, (folder.as_deref(), resume), None, watch)?;
             seconds += outcome.seconds;

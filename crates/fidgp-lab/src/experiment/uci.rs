@@ -135,7 +135,7 @@ fn task_of(config: RunConfig, uci: &Uci, parts: &Parts) -> Result<Regression> {
 /// Trains and tests one split, or reads what an earlier run of it left.
 fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) -> Result<SplitMetrics> {
     let path = context.run.join("splits").join(format!("{split:02}.json"));
-    if let Some(done) = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+    if let Some(done) = fidgp_files::bytes(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
         return Ok(done);
     }
     if context.stop.load(Ordering::Relaxed) {

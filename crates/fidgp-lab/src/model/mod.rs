@@ -55,6 +55,7 @@ impl Model {
     /// # Errors
     /// When the config's parts do not fit each other or the data.
     pub fn init(config: &RunConfig, signature: &Signature, device: Device) -> Result<Self> {
+        signature.check_size().map_err(|exceeded| LabError::config("data", format!("asks for {exceeded}")))?;
         let store = VarStore::new(device);
         let root = store.root();
         let (likelihood, outputs) = likelihood::likelihood(&root, config, signature)?;

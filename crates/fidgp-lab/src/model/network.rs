@@ -2,6 +2,7 @@
 
 use fidgp::Key;
 use fidgp::layer::{LayerGeometry, Network, trace};
+use fidgp_files::limits::PARAMETERS;
 use fidgp_zoo::cost::{Counting, LayerCost};
 use fidgp_zoo::{Takes, bayesianise};
 use tch::nn::Path;
@@ -19,22 +20,16 @@ pub(super) fn geometry(config: &RunConfig, signature: &Signature, outputs: i64) 
 
 /// Refuses a network that no machine holds, before memory is asked for.
 pub(super) fn check_numbers(config: &RunConfig, geometry: &[LayerGeometry]) -> Result<()> {
-    const MOST: i64 = 1 << 32;
     let cost = fidgp_zoo::cost::cost(geometry, &config.layer_plan(), Counting::Ours)?;
     let numbers_of = |layer: &LayerCost| layer.parameters + layer.state;
     let heaviest = cost.layers.iter().max_by_key(|layer| numbers_of(layer));
     let numbers = (cost.parameters + cost.state).saturating_mul(config.copies());
-    match heaviest.filter(|_| numbers > MOST) {
-        Some(layer) => {
-            let why = format!(
-                "has {numbers} numbers to store, {} of them of a layer called `{}`: more than memory holds",
-                numbers_of(layer),
-                layer.name
-            );
-            Err(LabError::config("network", why))
-        }
-        None => Ok(()),
-    }
+    PARAMETERS.check(u64::try_from(numbers).unwrap_or(u64::MAX)).map_err(|exceeded| {
+        let of = heaviest.map_or(String::new(), |layer| {
+            format!(", {} of them of a layer called `{}`", numbers_of(layer), layer.name)
+        });
+        LabError::config("network", format!("has {numbers} numbers to store{of}: more than memory holds; {exceeded}"))
+    })
 }
 
 /// Builds the network, or the members of one.

@@ -1,6 +1,7 @@
 //! What a network is for: its inputs and outputs.
 
 use fidgp_data::ChannelStatistics;
+use fidgp_files::{Exceeded, limits};
 
 use crate::config::{DataConfig, NormaliseConfig, RunConfig, SegmentationConfig, imagenet};
 use crate::error::{LabError, Result};
@@ -107,6 +108,26 @@ impl Signature {
             crop: pairs.crop,
             classes: pairs.class_count() as i64,
             statistics: given.unwrap_or_else(imagenet),
+        }
+    }
+
+    /// Refuses inputs and outputs that no network has, whoever says that there are as many.
+    ///
+    /// # Errors
+    /// Names the limit.
+    pub fn check_size(&self) -> std::result::Result<(), Exceeded> {
+        let size = |number: i64| u64::try_from(number).unwrap_or(0);
+        match self {
+            Self::Regression { features } => limits::COLUMNS.check(size(*features)),
+            Self::Rows { features, classes } => {
+                limits::COLUMNS.check(size(*features))?;
+                limits::CLASSES.check(size(*classes))
+            }
+            Self::Classification { image, classes, .. } => {
+                limits::PIXELS.check_product(&image.map(size))?;
+                limits::CLASSES.check(size(*classes))
+            }
+            Self::Segmentation { classes, .. } => limits::CLASSES.check(size(*classes)),
         }
     }
 

@@ -30,7 +30,7 @@ use std::path::Path;
 
 use fidgp_data::{ChannelStatistics, catalogue, file_sha256};
 use fidgp_decision::{CALIBRATION_FILE, TRUST_FILE, Trust};
-use fidgp_files::{Exceeded, NewFolder, limits};
+use fidgp_files::NewFolder;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
@@ -60,9 +60,13 @@ pub const FILES: [&str; 10] = [
     CALIBRATION_FILE,
     TRUST_FILE,
 ];
-/// The parts that the config has the digests of: all but the card, which people write in, and
-/// what is fitted anew: the posterior, and the rules, which have a digest of their own.
-const PARTS: [&str; 4] = [PREPROCESSOR_FILE, WEIGHTS_FILE, NORMS_FILE, NETWORK_FILE];
+/// The parts that the config has the digests of: all but the card, which people write in, and the rules, which have a
+/// digest of their own of what predicts.
+const PARTS: [&str; 6] =
+    [PREPROCESSOR_FILE, WEIGHTS_FILE, NORMS_FILE, NETWORK_FILE, POSTERIOR_FILE, POSTERIOR_TENSORS_FILE];
+/// Of these, what is fitted anew: it may stand there without its digest, as in older folders, and belongs to its weights by
+/// the digest in its own header.
+const FITTED_ANEW: [&str; 2] = [POSTERIOR_FILE, POSTERIOR_TENSORS_FILE];
 /// What an export takes the place of, the config last.
 const PLACES: [&str; 11] = [
     STATISTICS_FILE,
@@ -150,7 +154,7 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
 /// The graph that a network is built of, beside its weights.
 fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
     let NetworkConfig::Onnx(GraphConfig { path, .. }) = network else { return Ok(()) };
-    let bytes = std::fs::read(path).map_err(|error| LabError::file(path, &error))?;
+    let bytes = fidgp_files::bytes(path).map_err(|error| LabError::file(path, &error))?;
     let copy = out.join(NETWORK_FILE);
     write_atomically(&copy, &bytes)?;
     fidgp_onnx::Graph::read(&copy)?; // data in other files do not come with it: then it says so
@@ -181,9 +185,13 @@ fn check_parts(folder: &Path, config: &ModelConfig) -> Result<()> {
     }
     let there = digests(folder)?;
     let names: BTreeSet<_> = there.keys().chain(config.sha256.keys()).collect();
-    match names.into_iter().find(|name| there.get(*name) != config.sha256.get(*name)) {
+    let differs = |name: &&&String| match config.sha256.get(**name) {
+        None if FITTED_ANEW.contains(&name.as_str()) => false,
+        digest => there.get(**name) != digest,
+    };
+    match names.iter().find(differs) {
         Some(name) => {
-            let why = if there.contains_key(name) {
+            let why = if there.contains_key(*name) {
                 format!("is not the file that {MODEL_CONFIG_FILE} was written with (their SHA-256 differ)")
             } else {
                 format!("is missing, {MODEL_CONFIG_FILE} has its digest")
@@ -195,6 +203,24 @@ fn check_parts(folder: &Path, config: &ModelConfig) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Puts the posterior of a model into its folder, or removes it. A kill between two steps leaves one that is whole, and its
+/// digests, or none of them, in the config.
+///
+/// # Errors
+/// When the config is broken or the disk fails.
+pub fn keep_posterior(folder: &Path, model: &Model) -> Result<()> {
+    let path = folder.join(MODEL_CONFIG_FILE);
+    let mut config: ModelConfig = json::read(&path)?;
+    if config.sha256.is_empty() {
+        return posterior::write(folder, model, 0); // a folder from before digests
+    }
+    config.sha256.retain(|part, _| !FITTED_ANEW.contains(&part.as_str()));
+    json::write(&path, &config)?;
+    posterior::write(folder, model, 0)?;
+    config.sha256 = digests(folder)?;
+    json::write(&path, &config)
 }
 
 /// The config with the graph where the folder has it.
@@ -275,7 +301,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Trained> {
         }
         Preprocessor::Table { features } => (Signature::Regression { features }, None),
     };
-    check_size(&signature).map_err(|exceeded| {
+    signature.check_size().map_err(|exceeded| {
         let why = format!("asks for {exceeded}");
         LabError::File { path: folder.join(PREPROCESSOR_FILE), why }
     })?;
@@ -291,23 +317,6 @@ pub fn open(folder: &Path, device: Device) -> Result<Trained> {
         model.temper(temperature).map_err(|error| broken(format!("`temperature`: {error}")))?;
     }
     Ok(Trained { config: config.run, model, classes, view, table })
-}
-
-/// Inputs that a network may have.
-fn check_size(signature: &Signature) -> std::result::Result<(), Exceeded> {
-    let size = |number: i64| u64::try_from(number).unwrap_or(0);
-    match signature {
-        Signature::Regression { features } => limits::COLUMNS.check(size(*features)),
-        Signature::Rows { features, classes } => {
-            limits::COLUMNS.check(size(*features))?;
-            limits::CLASSES.check(size(*classes))
-        }
-        Signature::Classification { image, classes, .. } => {
-            limits::PIXELS.check_product(&image.map(size))?;
-            limits::CLASSES.check(size(*classes))
-        }
-        Signature::Segmentation { classes, .. } => limits::CLASSES.check(size(*classes)),
-    }
 }
 
 /// Numbers of a buffer.

@@ -117,7 +117,8 @@ pub(super) fn fitted<'a>(
     let fit_on = |kept: &Statistics| {
         Scorer::fit(&Given { kept, first: &first, head, inducing, key: Key::new(fit.seed) }, fit.more)
     };
-    let stored = match kept.and_then(StatisticsCache::read) {
+    let stored = kept.and_then(StatisticsCache::read);
+    let stored = match stored.filter(|stored| stored.fit_to(&first, fit.rows.size()[0], fit.labels)) {
         Some(stored) => Some((fit_on(&stored)?, stored)).filter(|(scorer, stored)| scorer.knows(&stored.columns)),
         None => None,
     };

@@ -86,10 +86,40 @@ impl Statistics {
         Some(Self {
             labels: Vec::try_from(tensors.get("labels")?).ok()?,
             features: tensors.get("features").map(|features| features.to_kind(Kind::Double)),
-            moments: under("moment/").map(|(name, moment)| (after_number(name), moment.shallow_clone())).collect(),
-            leading: under("leading/").map(|(_, basis)| LeadingRows::of_basis(basis.shallow_clone())).collect(),
+            moments: under("moment/")
+                .map(|(name, moment)| (after_number(name), moment.to_kind(Kind::Double)))
+                .collect(),
+            leading: under("leading/").map(|(_, basis)| LeadingRows::of_basis(basis.to_kind(Kind::Double))).collect(),
             columns: under("column/").map(column).collect::<Option<_>>()?,
         })
+    }
+
+    /// Whether they are of so many examples with these labels, of the sizes that a batch has, and finite throughout: the file
+    /// may be a stranger's.
+    pub fn fit_to(&self, first: &Observed, examples: i64, labels: &[i64]) -> bool {
+        let width = |tensor: &Tensor| if tensor.dim() == 2 { tensor.size()[1] } else { -1 };
+        let is = |tensor: &Tensor, size: [i64; 2]| tensor.size() == size && is_finite(tensor);
+        let features = match (&self.features, &first.features) {
+            (Some(stored), Some(seen)) => is(stored, [examples, width(seen)]),
+            (stored, seen) => stored.is_none() && seen.is_none(),
+        };
+        let moment = |((own, moment), (layer, seen)): (&(String, Tensor), &(String, Tensor))| {
+            own == layer && is(moment, [width(seen); 2])
+        };
+        let leading = |(own, (_, seen)): (&LeadingRows, &(String, Tensor))| {
+            let basis = own.basis();
+            width(basis) <= width(seen) && is(basis, [width(seen), width(basis)])
+        };
+        features
+            && self.labels == labels
+            && self.moments.len() == first.pooled.len()
+            && self.moments.iter().zip(&first.pooled).all(moment)
+            && self.leading.len() == first.rows.len()
+            && self.leading.iter().zip(&first.rows).all(leading)
+            && self
+                .columns
+                .values()
+                .all(|own| own.len() as i64 == examples && own.iter().all(|value| value.is_finite()))
     }
 
     /// Writes them, whole or not at all. Features are f32 in the network and lose nothing here.
@@ -109,6 +139,10 @@ impl Statistics {
         tensors.extend(columns.map(|(name, values)| (format!("column/{name}"), Tensor::from_slice(values))));
         checkpoint::write(path, &tensors, ("ood", "statistics of ID training images".to_owned()))
     }
+}
+
+fn is_finite(tensor: &Tensor) -> bool {
+    fidgp::linalg::check_finite("statistics", tensor, "").is_ok()
 }
 
 /// SHA-256 of pixels and of how many there are each way, in hex. `[N, C, H, W]`, bytes

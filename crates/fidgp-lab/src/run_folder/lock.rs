@@ -1,7 +1,7 @@
 //! One process trains in a folder.
 
 use std::fs::{File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fidgp_files::write;
 
@@ -26,10 +26,24 @@ impl Lock {
         let mut held =
             vec![hold(&context.run, if context.member.is_some() { File::try_lock_shared } else { File::try_lock })?];
         if let Some(member) = context.member {
-            held.push(hold(&context.run.join(MEMBERS).join(member.to_string()), File::try_lock)?);
+            held.push(hold(&member_folder(&context.run, member)?, File::try_lock)?);
         }
         Ok(Self { _held: held })
     }
+}
+
+/// Makes the folder of an ensemble's member, where nothing that is written lands elsewhere.
+///
+/// # Errors
+/// When the folder, or one in it, is a link, or the disk refuses.
+pub fn member_folder(run: &Path, member: i64) -> Result<PathBuf> {
+    let (members, name) = (run.join(MEMBERS), member.to_string());
+    let folder = members.join(&name);
+    write::refuse_links(&members, &[&name])
+        .and_then(|()| std::fs::create_dir_all(&folder))
+        .and_then(|()| write::refuse_links(&folder, &RUN_FOLDERS))
+        .map_err(|error| LabError::file(&folder, &error))?;
+    Ok(folder)
 }
 
 fn hold(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<File> {

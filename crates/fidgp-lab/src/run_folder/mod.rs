@@ -19,7 +19,7 @@ pub use classes::{read_classes, same_classes, write_classes};
 pub use clear::forget_measurements;
 pub use context::RunContext;
 pub use examples::{TrainedOn, keep_examples, same_examples};
-pub use lock::Lock;
+pub use lock::{Lock, member_folder};
 pub use temperature::Temperature;
 pub use view::read_view;
 pub use weights::{chosen_checkpoint, restore, restore_as_trained};

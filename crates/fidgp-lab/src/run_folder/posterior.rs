@@ -1,10 +1,12 @@
 //! The linearised posterior of a run or a model, in its folder: what it is in words and numbers, and its tensors.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use fidgp::linearised::{Directions, LinearisedPosterior, OwnConditional};
 use fidgp_data::file_sha256;
 use serde::{Deserialize, Serialize};
+use tch::Tensor;
 
 use super::chosen_checkpoint;
 use crate::config::RunConfig;
@@ -13,6 +15,9 @@ use crate::files::{POSTERIOR_FILE, POSTERIOR_TENSORS_FILE};
 use crate::json;
 use crate::model::Model;
 use crate::train::checkpoint::{self, Progress};
+
+/// Under which name the record stands in the header of the tensors' file.
+const RECORD: &str = "posterior";
 
 /// What a linearised posterior is, for people and for reading it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +47,9 @@ pub struct PosteriorRecord {
     /// SHA-256 of its tensors; not in files of before.
     #[serde(default)]
     pub sha256: Option<String>,
+    /// SHA-256 of the weights it belongs to; not in files of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights_sha256: Option<String>,
 }
 
 impl PosteriorRecord {
@@ -62,6 +70,7 @@ impl PosteriorRecord {
             conditional: posterior.conditional == OwnConditional::Kept,
             step,
             sha256: None,
+            weights_sha256: None,
         }
     }
 }
@@ -76,50 +85,87 @@ pub fn keep(config: &RunConfig, model: &Model, run: &Path) -> Result<()> {
 }
 
 /// Writes the posterior of a model into a folder; where it has none, what stood there goes.
+///
+/// The tensors' file has the record in its header and is what counts: it takes its place in one step. The record by itself is
+/// for people.
 pub fn write(folder: &Path, model: &Model, step: u64) -> Result<()> {
-    let (record, tensors) = (folder.join(POSTERIOR_FILE), folder.join(POSTERIOR_TENSORS_FILE));
+    let (copy, path) = (folder.join(POSTERIOR_FILE), folder.join(POSTERIOR_TENSORS_FILE));
     let Some(posterior) = &model.posterior else {
-        return [record, tensors].iter().try_for_each(|path| match std::fs::remove_file(path) {
+        return [copy, path].iter().try_for_each(|path| match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path, &error)),
             _ => Ok(()),
         });
     };
-    checkpoint::save(&tensors, &posterior.tensors(), &Progress { step, ..Progress::default() })?;
-    let sha256 = Some(file_sha256(&tensors)?);
-    json::write(&record, &PosteriorRecord { sha256, ..PosteriorRecord::of(model, posterior, step) })
+    let tensors: BTreeMap<_, _> = posterior.tensors().into_iter().collect();
+    let record = PosteriorRecord {
+        sha256: Some(checkpoint::sha256(&tensors)?),
+        weights_sha256: Some(checkpoint::sha256_of(&model.store)?),
+        ..PosteriorRecord::of(model, posterior, step)
+    };
+    let tensors: Vec<_> = tensors.into_iter().collect();
+    checkpoint::check_finite(&tensors, &Progress { step, ..Progress::default() }, None)?;
+    let text = serde_json::to_string(&record).map_err(|error| LabError::file(&path, &error))?;
+    checkpoint::write(&path, &tensors, (RECORD, text))?;
+    json::write(&copy, &record)
 }
 
 /// Reads what [`write`] wrote, for weights of this training step; none where there is none.
 pub fn read(folder: &Path, step: u64, model: &Model) -> Result<Option<LinearisedPosterior>> {
-    let path = folder.join(POSTERIOR_FILE);
-    if !path.exists() {
+    let (copy, path) = (folder.join(POSTERIOR_FILE), folder.join(POSTERIOR_TENSORS_FILE));
+    if !copy.exists() && !path.exists() {
         return Ok(None);
     }
-    let record: PosteriorRecord = json::read(&path)?;
-    let tensors = folder.join(POSTERIOR_TENSORS_FILE);
-    let saved = checkpoint::load(&tensors)?;
+    let (saved, said) = checkpoint::load_with(&path, RECORD)?;
     let broken = |path: &Path, why: String| LabError::File { path: path.to_owned(), why };
-    if record.step != step || saved.progress.step != step {
-        let why = format!("belongs to the weights of step {}, these are of step {step}", record.step);
-        return Err(broken(&path, format!("{why}; run `fidgp fit-posterior` again or remove it")));
+    let record = match &said {
+        Some(text) => serde_json::from_str(text).map_err(|error| broken(&path, format!("its record: {error}")))?,
+        None => of_before(&copy, &path, saved.progress.step)?,
+    };
+    let again = "run `fidgp fit-posterior` again or remove it";
+    if record.step != step {
+        let why = format!("belongs to the weights of step {}, these are of step {step}; {again}", record.step);
+        return Err(broken(&path, why));
     }
-    if record.sha256.is_some() && record.sha256 != Some(file_sha256(&tensors)?) {
-        let why = format!("is not the file that {POSTERIOR_FILE} was written with (their SHA-256 differ)");
-        return Err(broken(&tensors, format!("{why}; run `fidgp fit-posterior` again or remove both")));
-    }
-    if let Some(what) =
-        checkpoint::not_finite(&saved.tensors.iter().map(|(n, t)| (n.clone(), t.shallow_clone())).collect::<Vec<_>>())
+    if let Some(weights) = &record.weights_sha256
+        && *weights != checkpoint::sha256_of(&model.store)?
     {
-        return Err(broken(&tensors, what));
+        return Err(broken(&path, format!("belongs to other weights than those here (their SHA-256 differ); {again}")));
     }
+    if said.is_some() && record.sha256 != Some(checkpoint::sha256(&saved.tensors)?) {
+        let why = format!("its tensors are not those it was written with (their SHA-256 differ); {again}");
+        return Err(broken(&path, why));
+    }
+    let named: Vec<_> = saved.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
+    checkpoint::not_finite(&named).map_or(Ok(()), |what| Err(broken(&path, what)))?;
     let device = model.store.device();
-    let stored = saved.tensors.into_iter().map(|(name, tensor)| (name, tensor.to_device(device))).collect();
+    let stored = named.into_iter().map(|(name, tensor)| (name, tensor.to_device(device))).collect();
+    restored(record, &stored, model).map(Some).map_err(|error| broken(&path, error.to_string()))
+}
+
+/// The record of a posterior from before it stood in the tensors' file, which it has the digest of.
+fn of_before(copy: &Path, tensors: &Path, step: u64) -> Result<PosteriorRecord> {
+    let record: PosteriorRecord = json::read(copy)?;
+    let again = "run `fidgp fit-posterior` again or remove both";
+    if record.sha256.is_some() && record.sha256 != Some(file_sha256(tensors)?) {
+        let why = format!("is not the file that {POSTERIOR_FILE} was written with (their SHA-256 differ); {again}");
+        return Err(LabError::File { path: tensors.to_owned(), why });
+    }
+    if record.step != step {
+        let why =
+            format!("belongs to the weights of step {}, its tensors to those of step {step}; {again}", record.step);
+        return Err(LabError::File { path: copy.to_owned(), why });
+    }
+    Ok(record)
+}
+
+/// The posterior of a record and its tensors, which must be of the layers of the network.
+fn restored(record: PosteriorRecord, stored: &HashMap<String, Tensor>, model: &Model) -> Result<LinearisedPosterior> {
     let conditional = if record.conditional { OwnConditional::Kept } else { OwnConditional::Dropped };
     let directions = if record.features { Directions::Features } else { Directions::Gradients };
-    let posterior = LinearisedPosterior::restore(&record.structure, record.layers, conditional, &stored);
-    posterior
-        .map(|posterior| Some(LinearisedPosterior { directions, ..posterior }))
-        .map_err(|error| broken(&tensors, error.to_string()))
+    let posterior = LinearisedPosterior::restore(&record.structure, record.layers, conditional, stored)?;
+    let posterior = LinearisedPosterior { directions, ..posterior };
+    posterior.check_fits(&model.tangent(&posterior)?)?;
+    Ok(posterior)
 }
 
 /// What is recorded of the posterior in a folder, if it has one.

@@ -13,6 +13,8 @@ use tch::{Device, Kind, Tensor};
 use crate::error::{LabError, Result};
 use crate::record::write_atomically;
 
+/// Numbers that are widened to be hashed: all of a network's would be several times its size.
+const HASHED_AT_ONCE: i64 = 1 << 16;
 const LAST_FILE: &str = "last.safetensors";
 
 /// Where a training stands.
@@ -109,9 +111,12 @@ pub fn sha256<'a>(tensors: impl IntoIterator<Item = (&'a String, &'a Tensor)>) -
     let mut hasher = Sha256::new();
     for (name, tensor) in tensors {
         hasher.update(format!("{name} {:?}", tensor.size()));
-        let tensor = tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double);
-        let values = Vec::<f64>::try_from(tensor.f_reshape([-1])?)?;
-        hasher.update(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+        let flat = tensor.detach().to_device(Device::Cpu).f_reshape([-1])?;
+        for piece in flat.f_split(HASHED_AT_ONCE, 0)? {
+            let values = Vec::<f64>::try_from(piece.to_kind(Kind::Double))?;
+            let bytes: Vec<_> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            hasher.update(bytes);
+        }
     }
     Ok(format!("{:x}", hasher.finalize()))
 }
@@ -156,12 +161,21 @@ pub fn not_finite(tensors: &[(String, Tensor)]) -> Option<String> {
 /// # Errors
 /// When the file is missing, truncated or no checkpoint; the message names it.
 pub fn load(path: &Path) -> Result<Checkpoint> {
+    Ok(load_with(path, "")?.0)
+}
+
+/// Reads a checkpoint, and the text of this name in its header.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(path: &Path, name: &str) -> Result<(Checkpoint, Option<String>)> {
     let broken = |why: String| LabError::Checkpoint { path: path.to_owned(), why };
     let data = fidgp_files::bytes(path).map_err(|error| broken(error.to_string()))?;
     let unsound = |error: SafeTensorError| broken(wrong_length(&data).unwrap_or_else(|| error.to_string()));
     let (_, metadata) = SafeTensors::read_metadata(&data).map_err(unsound)?;
     let parsed = SafeTensors::deserialize(&data).map_err(unsound)?;
-    let progress = metadata.metadata().as_ref().and_then(|m| m.get("progress"));
+    let said = |name: &str| metadata.metadata().as_ref().and_then(|said| said.get(name));
+    let progress = said("progress");
     let progress = progress.map_or(Ok(Progress::default()), |text| serde_json::from_str(text));
     let tensors = parsed.tensors().into_iter().map(|(name, view)| {
         let kind = kind_of(view.dtype())
@@ -169,10 +183,8 @@ pub fn load(path: &Path) -> Result<Checkpoint> {
         let shape: Vec<i64> = view.shape().iter().map(|&size| size as i64).collect();
         Ok((name, Tensor::f_from_data_size(view.data(), &shape, kind)?))
     });
-    Ok(Checkpoint {
-        tensors: tensors.collect::<Result<_>>()?,
-        progress: progress.map_err(|error| broken(error.to_string()))?,
-    })
+    let progress = progress.map_err(|error| broken(error.to_string()))?;
+    Ok((Checkpoint { tensors: tensors.collect::<Result<_>>()?, progress }, said(name).cloned()))
 }
 
 /// Copies a checkpoint's tensors into the variables of a network.
@@ -215,6 +227,11 @@ fn to_bytes(name: &str, tensor: &Tensor) -> Result<Bytes> {
         Kind::Half => (Dtype::F16, 2),
         Kind::BFloat16 => (Dtype::BF16, 2),
         Kind::Int64 => (Dtype::I64, 8),
+        Kind::Int => (Dtype::I32, 4),
+        Kind::Int16 => (Dtype::I16, 2),
+        Kind::Int8 => (Dtype::I8, 1),
+        Kind::Uint8 => (Dtype::U8, 1),
+        Kind::Bool => (Dtype::BOOL, 1),
         other => return Err(LabError::config(name, format!("tensors of type {other:?} cannot be saved"))),
     };
     let tensor = tensor.detach().to_device(Device::Cpu).contiguous();

@@ -1,6 +1,6 @@
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
@@ -98,7 +98,7 @@ impl EpochWriter {
 /// A log of these lines alone.
 fn rewritten(path: &Path, lines: &[(usize, String)]) -> Result<File> {
     let text: String = lines.iter().flat_map(|(_, line)| [line.as_str(), "\n"]).collect();
-    let is_so = fs::read(path).is_ok_and(|there| there == text.as_bytes());
+    let is_so = fidgp_files::bytes(path).is_ok_and(|there| there == text.as_bytes());
     let written = if is_so { Ok(()) } else { write::replace(path, text.as_bytes()) };
     written.and_then(|()| write::open_own(path)).map_err(RecordError::write(path))
 }

@@ -36,9 +36,14 @@ impl<'a> Archive<'a> {
         Ok(Self { entries })
     }
 
-    /// The entry whose path ends so, and what stands in front.
-    pub(super) fn find(&self, suffix: &str) -> Option<(&str, &'a [u8])> {
-        self.entries.iter().find_map(|(name, bytes)| Some((name.strip_suffix(suffix)?, *bytes)))
+    /// The entry of this name in whatever folder, and the folder in front; of several nobody could say which is meant.
+    pub(super) fn find(&self, file: &str) -> Result<Option<(&str, &'a [u8])>, String> {
+        let root = |name: &'_ str| name.strip_suffix(file).is_some_and(|root| root.is_empty() || root.ends_with('/'));
+        let mut found = self.entries.iter().filter(|(name, _)| root(name));
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => Err(format!("the zip archive has several files `{file}`")),
+            (one, _) => Ok(one.map(|(name, bytes)| (&name[..name.len() - file.len()], *bytes))),
+        }
     }
 
     /// The entry of this name.

@@ -9,6 +9,10 @@ use tch::{Device, Kind, Tensor};
 use super::archive::Archive;
 use super::pickle::{self, Node, Pickle, Storage, Value};
 
+/// Bytes of the name of a tensor, what a tensor takes beside its numbers, and its axes.
+const LONGEST_NAME: usize = 4096;
+const HEAD_BYTES: i64 = 512;
+const MOST_AXES: usize = 64;
 /// Dictionaries inside one another: deeper than this is one that holds itself.
 const DEEPEST: usize = 16;
 
@@ -24,7 +28,7 @@ type Storages<'a> = HashMap<Rc<str>, &'a [u8]>;
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
     if Archive::is(bytes) {
         let archive = Archive::open(bytes)?;
-        let (root, mut data) = archive.find("data.pkl").ok_or(
+        let (root, mut data) = archive.find("data.pkl")?.ok_or(
             "a zip archive without `data.pkl`: TorchScript modules and other archives are not weight files; save `model.state_dict()`",
         )?;
         let storage = |key: &str| archive.get(&format!("{root}data/{key}"));
@@ -81,10 +85,12 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     fn tensors(&mut self) -> Result<Vec<(String, Tensor)>> {
-        let entries = self.weights()?;
         let mut found = Vec::new();
-        for (key, entry) in entries {
-            if let (Value::Text(name), Some(Node::Call { function, arguments })) = (key, self.pickle.node(entry))
+        for (name, entry) in last_of_each(self.weights()?) {
+            if name.len() > LONGEST_NAME {
+                return Err(format!("a tensor whose name has {} bytes", name.len()));
+            }
+            if let Some(Node::Call { function, arguments }) = self.pickle.node(entry)
                 && let Some(tensor) =
                     self.tensor(function, arguments).map_err(|problem| format!("`{name}`: {problem}"))?
             {
@@ -113,13 +119,15 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// `_rebuild_tensor_v2(storage, offset, size, stride, ..)`, perhaps inside `_rebuild_parameter(tensor, ..)`.
-    fn tensor(&mut self, function: &str, arguments: &[Value]) -> Result<Option<Tensor>> {
+    fn tensor(&mut self, function: &str, arguments: &Value) -> Result<Option<Tensor>> {
+        let items = |tuple| self.pickle.sequence(tuple).unwrap_or_default();
+        let arguments = items(arguments);
         let inner = match (function, arguments) {
             ("torch._utils._rebuild_parameter", [inner, ..]) => self.pickle.node(inner),
             _ => None,
         };
         let (function, arguments) = match inner {
-            Some(Node::Call { function, arguments }) => (&**function, &arguments[..]),
+            Some(Node::Call { function, arguments }) => (&**function, items(arguments)),
             _ => (function, arguments),
         };
         match (function, arguments) {
@@ -138,14 +146,15 @@ impl<'a, 'b> Reader<'a, 'b> {
 
     fn strided(&mut self, data: &[u8], kind: Kind, offset: i64, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         let count = (data.len() / kind.elt_size_in_bytes()) as i64;
-        let last =
-            size.iter().zip(stride).try_fold(offset, |last, (n, step)| last.checked_add((n - 1).checked_mul(*step)?));
         let valid = size.len() == stride.len() && offset >= 0 && size.iter().chain(stride).all(|n| *n >= 0);
+        let step = |last: i64, (n, step): (&i64, &i64)| last.checked_add(n.checked_sub(1)?.checked_mul(*step)?);
+        let last = size.iter().zip(stride).try_fold(offset, step);
         if !valid || last.is_none_or(|last| last >= count) && !size.contains(&0) {
             return Err("its shape reaches beyond its data: the file is damaged".to_owned());
         }
         let numbers = last.map_or(0, |last| (last + 1 - offset).max(0)); // from the first to the last that is needed
         let numbers = if size.contains(&0) { 0 } else { numbers };
+        self.take(&[HEAD_BYTES], Kind::Uint8)?;
         self.take(&[numbers], kind)?;
         self.take(size, kind)?;
         let width = kind.elt_size_in_bytes() as i64;
@@ -167,8 +176,26 @@ impl<'a, 'b> Reader<'a, 'b> {
     fn integers(&self, value: &Value) -> Result<Vec<i64>> {
         let unknown = || "a shape of an unknown form".to_owned();
         let integer = |item: &Value| if let Value::Int(n) = item { Ok(*n) } else { Err(unknown()) };
-        self.pickle.sequence(value).ok_or_else(unknown)?.iter().map(integer).collect()
+        let items = self.pickle.sequence(value).ok_or_else(unknown)?;
+        if items.len() > MOST_AXES {
+            return Err(format!("a tensor of {} axes", items.len()));
+        }
+        items.iter().map(integer).collect()
     }
+}
+
+/// The entries under texts, each in the place of the first of its name with the value of the last, as Python has them.
+fn last_of_each(entries: &[(Value, Value)]) -> Vec<(&Rc<str>, &Value)> {
+    let mut last = Vec::<(&Rc<str>, &Value)>::new();
+    let (mut by_address, mut by_name) = (HashMap::new(), HashMap::new());
+    for (key, value) in entries {
+        let Value::Text(name) = key else { continue };
+        // a name that a memo repeats is compared by its address: it may be long
+        let next = last.len();
+        let place = *by_address.entry(name.as_ptr()).or_insert_with(|| *by_name.entry(&**name).or_insert(next));
+        if place == next { last.push((name, value)) } else { last[place].1 = value }
+    }
+    last
 }
 
 fn kind(class: &str) -> Result<Kind> {

@@ -3,10 +3,14 @@
 //! Lists, dictionaries and calls lie in one list of nodes and refer to each other by number, as Python's own do: what a memo
 //! repeats is not copied, and what is nested deeply does not take the stack. How many there may be is a limit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use fidgp_files::limits::VALUES;
+
+/// Bytes of the name of a class, and how many classes there may be.
+const LONGEST_GLOBAL: usize = 256;
+const MOST_GLOBALS: usize = 1000;
 
 /// A value of a pickle.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +43,8 @@ pub(super) enum Node {
     /// A function applied to arguments.
     Call {
         function: Rc<str>,
-        arguments: Vec<Value>,
+        /// A tuple: the arguments themselves stand once, however many calls share them.
+        arguments: Value,
     },
 }
 
@@ -75,7 +80,8 @@ impl Pickle {
 pub(super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
     let (nodes, storages) = (Vec::new(), Vec::new());
     let (stack, marks, memo) = (Vec::new(), Vec::new(), HashMap::new());
-    let mut machine = Machine { input: bytes, stack, marks, memo, nodes, storages, steps: 0, most: VALUES.most() };
+    let (globals, most) = (HashSet::new(), VALUES.most());
+    let mut machine = Machine { input: bytes, stack, marks, memo, nodes, storages, globals, steps: 0, most };
     while machine.step()? {}
     let root = machine.pop()?;
     Ok(Pickle { root, storages: machine.storages, nodes: machine.nodes })
@@ -88,6 +94,7 @@ struct Machine<'a, 'b> {
     memo: HashMap<usize, Value>,
     nodes: Vec<Node>,
     storages: Vec<Rc<Storage>>,
+    globals: HashSet<Rc<str>>,
     /// Instructions so far: each makes one value at most.
     steps: u64,
     most: u64,
@@ -126,15 +133,35 @@ impl Machine<'_, '_> {
             b'M' => Value::Int(self.number(2)? as i64),
             0x8a => self.long()?,
             b'X' => Value::Text(self.text(4)?),
-            b'c' => Value::Global(format!("{}.{}", self.line()?, self.line()?).into()),
+            b'c' => {
+                let (module, name) = (self.line()?, self.line()?);
+                self.global(&module, &name)?
+            }
             0x93 => match (self.pop()?, self.pop()?) {
-                (Value::Text(name), Value::Text(module)) => Value::Global(format!("{module}.{name}").into()),
+                (Value::Text(name), Value::Text(module)) => self.global(&module, &name)?,
                 _ => return Err("a class without a name".to_owned()),
             },
             _ => Value::Text(self.text(1)?),
         };
         self.push(value);
         Ok(())
+    }
+
+    /// A class or function. Its name is made of two texts that a memo may repeat, so each is made once, and none is long.
+    fn global(&mut self, module: &str, name: &str) -> Result<Value, String> {
+        if module.len() + name.len() > LONGEST_GLOBAL {
+            return Err(format!("a class whose name has {} bytes", module.len() + name.len()));
+        }
+        let whole = format!("{module}.{name}");
+        if let Some(known) = self.globals.get(whole.as_str()) {
+            return Ok(Value::Global(Rc::clone(known)));
+        }
+        if self.globals.len() >= MOST_GLOBALS {
+            return Err(format!("more than {MOST_GLOBALS} classes: a state dict needs a few"));
+        }
+        let whole: Rc<str> = whole.into();
+        self.globals.insert(Rc::clone(&whole));
+        Ok(Value::Global(whole))
     }
 
     fn memory(&mut self, code: u8) -> Result<(), String> {
@@ -196,15 +223,14 @@ impl Machine<'_, '_> {
                 self.push(Value::Storage(storage));
             }
             _ => {
-                let Some(arguments) = self.items(&argument) else {
+                if self.items(&argument).is_none() {
                     return Err("an object of an unknown form".to_owned());
-                };
-                let arguments = arguments.to_vec();
+                }
                 match self.pop()? {
                     Value::Global(name) if &*name == "collections.OrderedDict" => {
                         self.push_node(Node::Dict(Vec::new()));
                     }
-                    Value::Global(function) => self.push_node(Node::Call { function, arguments }),
+                    Value::Global(function) => self.push_node(Node::Call { function, arguments: argument }),
                     _ => self.push(Value::Opaque),
                 }
             }

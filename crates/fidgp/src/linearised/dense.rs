@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use tch::{Device, Kind, Tensor};
 
-use super::structure::{Gather, Structure, of_size, stored};
+use super::structure::{Gather, MOST_ROWS, Structure, dimensions, of_shape, of_size, stored};
 use super::{Jacobian, Precision};
-use crate::Result;
 use crate::linalg::{self, Check, Jitter, Named, check_finite, solve_lower};
+use crate::{Error, Result};
 
 /// No jitter unless a matrix needs it: here it would be uncertainty that is not there.
 const JITTER: Jitter = Jitter { relative: 0.0, escalations: 8 };
@@ -77,6 +77,12 @@ impl DensePosterior {
         let dual = tensors.contains_key("features");
         let held = stored(tensors, if dual { "features" } else { "curvature" }, 2)?;
         let eigenvalues = stored(tensors, "eigenvalues", 1)?;
+        let [rows, cols] = [held.size()[0], held.size()[1]];
+        if rows > MOST_ROWS || (!dual && rows != cols) {
+            let expected = format!("at most {MOST_ROWS} rows, and as many columns where it is a curvature");
+            return Err(Error::shape("linearised posterior", &held.size(), expected));
+        }
+        of_shape("eigenvalues", &eigenvalues, &[rows])?;
         Self::with(held, dual, eigenvalues, Precision::default())
     }
 }
@@ -119,6 +125,10 @@ impl Structure for DensePosterior {
             precision: self.precision,
             lower: self.lower.shallow_clone(),
         })
+    }
+
+    fn check_sides(&self, sides: &[[i64; 2]]) -> Result<()> {
+        of_shape("linearised posterior", &self.held, &[self.held.size()[0], dimensions(sides)])
     }
 
     fn kind(&self) -> &'static str {

@@ -164,6 +164,15 @@ impl LinearisedPosterior {
         Self { structure, precision, layers, directions, conditional, decided }
     }
 
+    /// Refuses a posterior that was fitted to other layers than those of a network, so set up.
+    ///
+    /// # Errors
+    /// Names what does not fit.
+    pub fn check_fits(&self, tangent: &Tangent) -> Result<()> {
+        let sides: Vec<_> = tangent.layers().iter().map(|layer| tangent.sides(layer)).collect();
+        self.structure.check_sides(&sides)
+    }
+
     /// Sets a network up as it was when this was fitted.
     pub fn set_up(&self, tangent: &mut Tangent) {
         (tangent.directions, tangent.conditional) = (self.directions, self.conditional);
@@ -190,6 +199,9 @@ impl LinearisedPosterior {
         let [prior, curvature, decided] = numbers[..] else {
             return Err(Error::shape("precision", &[numbers.len() as i64], "[3]: fit the linearised posterior again"));
         };
+        if !decided.is_finite() {
+            return Err(Error::setting("precision", decided, "is no number of directions: fit the posterior again"));
+        }
         let precision = Precision { prior, curvature }.check()?;
         let mut structure = StructureKind::restore(kind, tensors, layers.len())?;
         structure.set(precision)?;

@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::carried::Carried;
 use super::dense::ADVICE;
-use super::structure::{Gather, Structure, stored};
+use super::structure::{Gather, Structure, of_shape, stored};
 use super::{Jacobian, Precision, Tangent};
 use crate::linalg::check_finite;
 use crate::{Error, Result};
@@ -30,6 +30,14 @@ struct Sides {
     col: Tensor,
     /// Eigenvalues of H. `[R, C]`
     eigenvalues: Tensor,
+}
+
+impl Sides {
+    fn check(&self, place: usize, [rows, cols]: [i64; 2]) -> Result<()> {
+        of_shape(&format!("{place}.row"), &self.row, &[rows, rows])?;
+        of_shape(&format!("{place}.col"), &self.col, &[cols, cols])?;
+        of_shape(&format!("{place}.eigenvalues"), &self.eigenvalues, &[rows, cols])
+    }
 }
 
 /// Takes up the moments of both sides.
@@ -93,21 +101,26 @@ impl KroneckerPosterior {
     pub(super) fn restore(tensors: &HashMap<String, Tensor>, layers: usize) -> Result<Self> {
         let sides = |place: usize| -> Result<Sides> {
             let side = |name: &str| stored(tensors, &format!("{place}.{name}"), 2);
-            Ok(Sides { row: side("row")?, col: side("col")?, eigenvalues: side("eigenvalues")? })
+            let sides = Sides { row: side("row")?, col: side("col")?, eigenvalues: side("eigenvalues")? };
+            let [rows, cols] = [sides.row.size()[0], sides.col.size()[0]];
+            sides.check(place, [rows, cols]).map(|()| sides)
         };
         Ok(Self::with((0..layers).map(sides).collect::<Result<_>>()?))
     }
 }
 
+impl KroneckerPosterior {
+    fn of_layers(&self, layers: usize) -> Result<()> {
+        if layers == self.layers.len() {
+            return Ok(());
+        }
+        Err(Error::setting("layers", layers, format!("the fit was of {}", self.layers.len())))
+    }
+}
+
 impl Structure for KroneckerPosterior {
     fn covariance(&self, jacobian: &Jacobian) -> Result<Tensor> {
-        if jacobian.layers.len() != self.layers.len() {
-            return Err(Error::setting(
-                "layers",
-                jacobian.layers.len(),
-                format!("the fit was of {}", self.layers.len()),
-            ));
-        }
+        self.of_layers(jacobian.layers.len())?;
         let Precision { prior, curvature } = self.precision;
         let own = |(layer, sides): (&Tensor, &Sides)| {
             let phi = layer.to_kind(Kind::Double);
@@ -143,6 +156,11 @@ impl Structure for KroneckerPosterior {
         };
         let layers = self.layers.iter().map(share).collect();
         Box::new(Self { layers, eigenvalues: self.eigenvalues.shallow_clone(), precision: self.precision })
+    }
+
+    fn check_sides(&self, sides: &[[i64; 2]]) -> Result<()> {
+        self.of_layers(sides.len())?;
+        self.layers.iter().zip(sides).enumerate().try_for_each(|(place, (layer, sides))| layer.check(place, *sides))
     }
 
     fn kind(&self) -> &'static str {

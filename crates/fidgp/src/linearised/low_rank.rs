@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tch::{Kind, Tensor};
 
 use super::dense::ADVICE;
-use super::structure::{Gather, Structure, of_size, stored};
+use super::structure::{Gather, Structure, dimensions, of_shape, of_size, stored};
 use super::{Jacobian, Precision};
 use crate::Result;
 use crate::linalg::check_finite;
@@ -92,6 +92,7 @@ impl LowRankPosterior {
     pub(super) fn restore(tensors: &HashMap<String, Tensor>) -> Result<Self> {
         let share = stored(tensors, "share", 0)?.double_value(&[]);
         let (basis, eigenvalues) = (stored(tensors, "basis", 2)?, stored(tensors, "eigenvalues", 1)?);
+        of_shape("eigenvalues", &eigenvalues, &[basis.size()[0]])?;
         Ok(Self { basis, eigenvalues, share, precision: Precision::default() })
     }
 }
@@ -124,6 +125,10 @@ impl Structure for LowRankPosterior {
     fn share_tensors(&self) -> Box<dyn Structure> {
         let [basis, eigenvalues] = [&self.basis, &self.eigenvalues].map(Tensor::shallow_clone);
         Box::new(Self { basis, eigenvalues, share: self.share, precision: self.precision })
+    }
+
+    fn check_sides(&self, sides: &[[i64; 2]]) -> Result<()> {
+        of_shape("basis", &self.basis, &[self.basis.size()[0], dimensions(sides)])
     }
 
     fn kind(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use super::dense::{DenseGather, DensePosterior};
 use super::kronecker::{KroneckerGather, KroneckerPosterior};
@@ -39,6 +39,12 @@ pub trait Structure: Debug + Send {
 
     /// The same structure, its tensors shared.
     fn share_tensors(&self) -> Box<dyn Structure>;
+
+    /// Refuses a structure whose tensors are not of these sides, rows and columns of each layer's part of a Jacobian.
+    ///
+    /// # Errors
+    /// Names what does not fit.
+    fn check_sides(&self, sides: &[[i64; 2]]) -> Result<()>;
 
     /// The share of the trace of H that it holds.
     fn share(&self) -> f64 {
@@ -76,7 +82,7 @@ pub enum StructureKind {
 }
 
 /// The largest matrix that is factorised.
-const MOST_ROWS: i64 = 8192;
+pub(super) const MOST_ROWS: i64 = 8192;
 /// Numbers that a structure may hold: 1 GiB in f64.
 const MOST_NUMBERS: i64 = 1 << 27;
 
@@ -135,7 +141,20 @@ pub(super) fn stored(tensors: &HashMap<String, Tensor>, name: &str, axes: usize)
     if tensor.dim() != axes {
         return Err(Error::shape(name, &tensor.size(), format!("{axes} axes: fit the linearised posterior again")));
     }
-    Ok(tensor.shallow_clone())
+    Ok(tensor.to_kind(Kind::Double))
+}
+
+/// Refuses a tensor of another shape.
+pub(super) fn of_shape(name: &str, tensor: &Tensor, expected: &[i64]) -> Result<()> {
+    if tensor.size() == expected {
+        return Ok(());
+    }
+    Err(Error::shape(name, &tensor.size(), format!("{expected:?}: fit the linearised posterior again")))
+}
+
+/// The numbers in all parts of a Jacobian.
+pub(super) fn dimensions(sides: &[[i64; 2]]) -> i64 {
+    sides.iter().map(|[rows, cols]| rows * cols).sum()
 }
 
 /// Refuses Jacobians of another size.
