@@ -1,5 +1,6 @@
 //! Constants of a file as tensors.
 
+use fidgp_files::limits;
 use prost::bytes::Bytes;
 use tch::{Kind, Tensor};
 
@@ -31,11 +32,16 @@ pub(crate) fn bytes_of(message: &TensorProto, external: &mut External) -> Doing<
     bytes(message, Element::of(message.data_type)?, count(&message.dims)?, external)
 }
 
-/// The number of elements of a shape.
+/// The number of elements of a shape. Beside an axis of 0 the others are bounded too.
 fn count(dims: &[i64]) -> Doing<u64> {
-    let product = |product: u64, size: &i64| product.checked_mul(u64::try_from(*size).ok()?);
+    let product = |product: u64, size: &i64| product.checked_mul(u64::try_from(*size).ok()?.max(1));
     let count = dims.iter().try_fold(1, product).filter(|count| *count <= 1 << 40);
-    count.ok_or_else(|| Problem::from(format!("has the impossible shape {dims:?}")))
+    let count = count.ok_or_else(|| Problem::from(format!("has the impossible shape {dims:?}")))?;
+    if dims.contains(&0) {
+        limits::ELEMENTS.check(count).map_err(|error| Problem::from(format!("has shape {dims:?}: {error}")))?;
+        return Ok(0);
+    }
+    Ok(count)
 }
 
 /// Its elements as little-endian bytes, wherever they stand.

@@ -9,11 +9,16 @@ use tch::Tensor;
 use crate::error::{Error, Result};
 use crate::file::{self, External};
 use crate::finish::{self, Outputs};
+use crate::graph::constant_message;
 use crate::import::{Import, Origin};
 use crate::inline;
+use crate::names;
 use crate::proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto};
 use crate::tangent::{self, Linearised};
 use crate::writer::{Writer, message};
+
+/// Bytes of one message in the format of ONNX files.
+const MOST_BYTES: u64 = (1 << 31) - 1;
 
 /// What is exported.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Exported<'a> {
     pub draws: Vec<BTreeMap<String, Tensor>>,
     /// Mean and deviation of every channel or feature: inputs come as they are, and are normalised inside.
     pub normalisation: Option<[Vec<f64>; 2]>,
+    /// Axes of the input: 4 of pictures, 2 of rows.
+    pub axes: usize,
     /// What comes out.
     pub outputs: Outputs,
     /// Free text by name, beside that of the source.
@@ -48,7 +55,8 @@ impl Exported<'_> {
         if opset < 13 {
             return Err(Error::graph(format!("its opset is {opset}; export the source again with opset 17 or later")));
         }
-        self.load(&mut graph)?;
+        load(&mut graph, self.source)?;
+        self.promote(&mut graph);
         let mut writer = Writer { graph: GraphProto { name: "fidgp".to_owned(), ..GraphProto::default() } };
         let x = self.input(&mut writer, &graph)?;
         let outputs = self.copies(&mut writer, &graph, &x)?;
@@ -60,6 +68,7 @@ impl Exported<'_> {
         if self.half {
             writer.halve()?;
         }
+        check_names(&writer.graph)?;
         let mut metadata = self.import.metadata.clone();
         metadata.extend(self.metadata.clone());
         let entry =
@@ -72,19 +81,22 @@ impl Exported<'_> {
             metadata_props: metadata.iter().map(entry).collect(),
             ..model
         };
-        Ok(written.encode_to_vec())
+        encoded(&written)
     }
 
-    /// Takes data of other files into this one.
-    fn load(&self, graph: &mut GraphProto) -> Result<()> {
-        let mut external = External::beside(self.source);
-        for tensor in graph.initializer.iter_mut().filter(|tensor| tensor.data_location == 1) {
-            let loaded = crate::constant::bytes_of(tensor, &mut external);
-            let named = |problem| Error::graph(format!("initialiser `{}`: {problem}", tensor.name));
-            tensor.raw_data = loaded.map_err(|problem| named(problem.to_string()))?;
-            (tensor.data_location, tensor.external_data) = (0, Vec::new());
-        }
-        Ok(())
+    /// Makes the network's weights that are Constant nodes into initialisers.
+    fn promote(&self, graph: &mut GraphProto) {
+        let wanted: BTreeSet<&str> = self.import.origins.iter().map(|origin| origin.initialiser.as_str()).collect();
+        let mut promoted = Vec::new();
+        graph.node.retain(|node| {
+            let (Some(message), [name]) = (constant_message(node), &node.output[..]) else { return true };
+            if !wanted.contains(name.as_str()) {
+                return true;
+            }
+            promoted.push(TensorProto { name: name.clone(), ..message.clone() });
+            false
+        });
+        graph.initializer.extend(promoted);
     }
 
     /// The input as the source takes it: its name.
@@ -93,9 +105,10 @@ impl Exported<'_> {
         let info = graph.input.iter().find(|info| info.name == port.name).cloned();
         writer.graph.input.push(info.ok_or_else(|| Error::graph(format!("no input `{}`", port.name)))?);
         let Some([mean, sd]) = &self.normalisation else { return Ok(port.name.clone()) };
-        let rank = port.shape.as_ref().map_or(2, Vec::len);
-        let mut shape = vec![1; rank];
-        shape[1] = mean.len() as i64;
+        let mut shape = vec![1; port.shape.as_ref().map_or(self.axes, Vec::len)];
+        let channels = shape.get_mut(1);
+        *channels.ok_or_else(|| Error::graph(format!("the input `{}` has no channels", port.name)))? =
+            mean.len() as i64;
         let [mean, sd] = [mean, sd].map(|list| Tensor::from_slice(list).view(&shape[..]));
         let (mean, sd) = (writer.constant("fidgp/mean", &mean)?, writer.constant("fidgp/sd", &sd)?);
         let centred = writer.node("Sub", &[&port.name, &mean], "fidgp/centred");
@@ -116,7 +129,9 @@ impl Exported<'_> {
         for tensor in graph.initializer.iter().filter(|tensor| needed.contains(tensor.name.as_str())) {
             if !drawn.contains(tensor.name.as_str()) {
                 let own = changed.get(tensor.name.as_str()).map(|origin| self.value(0, origin, tensor)).transpose()?;
-                writer.graph.initializer.push(own.unwrap_or_else(|| tensor.clone()));
+                let mut own = own.unwrap_or_else(|| tensor.clone());
+                own.name = names::in_export(&tensor.name);
+                writer.graph.initializer.push(own);
             }
         }
         let touched = touched(graph, &drawn);
@@ -128,8 +143,10 @@ impl Exported<'_> {
                 writer.graph.initializer.push(own);
             }
             let name = |name: &str| {
-                let name = if name == self.import.network.input().name { x } else { name };
-                if touched.contains(name) { of_draw(draw, name) } else { name.to_owned() }
+                if name == self.import.network.input().name {
+                    return x.to_owned();
+                }
+                if touched.contains(name) { of_draw(draw, name) } else { names::in_export(name) }
             };
             for node in graph.node.iter().filter(|node| node.output.iter().any(|made| needed.contains(made.as_str()))) {
                 let own = node.output.iter().any(|made| touched.contains(made.as_str()));
@@ -193,6 +210,59 @@ impl Exported<'_> {
         let value = value.f_reshape(&origin.shape)?;
         let value = if origin.turned { value.f_transpose(0, 1)? } else { value };
         message(&like.name, &value)
+    }
+}
+
+/// The file of a graph with the data of all files its tensors lie in.
+///
+/// # Errors
+/// When the file cannot be read, or is too large for one.
+pub fn self_contained(source: &Path) -> Result<Vec<u8>> {
+    let mut model = file::read(source)?;
+    let mut graph = model.graph.take().unwrap_or_default();
+    load(&mut graph, source)?;
+    encoded(&ModelProto { graph: Some(graph), ..model })
+}
+
+/// The bytes of a model, which no reader takes from 2 GiB on.
+fn encoded(model: &ModelProto) -> Result<Vec<u8>> {
+    let bytes = model.encoded_len() as u64;
+    if bytes > MOST_BYTES {
+        return Err(Error::graph(too_large(bytes)));
+    }
+    Ok(model.encode_to_vec())
+}
+
+fn too_large(bytes: u64) -> String {
+    let (have, most) = (bytes as f64 / 1e6, MOST_BYTES as f64 / 1e6);
+    format!(
+        "the file would have {have:.0} MB, and no runtime takes more than {most:.0} MB: store fewer draws, or use --dtype f16"
+    )
+}
+
+/// Takes data of other files into this one.
+fn load(graph: &mut GraphProto, source: &Path) -> Result<()> {
+    let mut external = External::beside(source);
+    for tensor in graph.initializer.iter_mut().filter(|tensor| tensor.data_location == 1) {
+        let loaded = crate::constant::bytes_of(tensor, &mut external);
+        let named = |problem| Error::graph(format!("initialiser `{}`: {problem}", tensor.name));
+        tensor.raw_data = loaded.map_err(|problem| named(problem.to_string()))?;
+        (tensor.data_location, tensor.external_data) = (0, Vec::new());
+    }
+    Ok(())
+}
+
+/// Fails where two values have one name, which no runtime takes.
+fn check_names(graph: &GraphProto) -> Result<()> {
+    let inputs = graph.input.iter().map(|info| info.name.as_str());
+    let constants = graph.initializer.iter().map(|tensor| tensor.name.as_str());
+    let made = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+    let mut known = BTreeSet::new();
+    match inputs.chain(constants).chain(made).find(|name| !name.is_empty() && !known.insert(*name)) {
+        Some(name) => Err(Error::graph(format!(
+            "`{name}` would stand for two values of the exported graph: export the source with other names of inputs and outputs"
+        ))),
+        None => Ok(()),
     }
 }
 

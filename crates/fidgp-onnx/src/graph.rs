@@ -16,6 +16,9 @@ use crate::proto::{GraphProto, Length, ModelProto, NodeProto, TensorProto, Value
 /// Versions of ONNX's operators that are understood.
 const OPSETS: std::ops::RangeInclusive<i64> = 11..=28;
 
+/// The first version of the file's own format in which operators have versions.
+const OLDEST_FORMAT: i64 = 3;
+
 /// A value of a graph.
 pub(crate) type Id = usize;
 
@@ -103,6 +106,12 @@ impl Graph {
         }
         if !proto.sparse_initializer.is_empty() {
             return Err(Error::graph("has sparse initialisers; export it with dense ones"));
+        }
+        if model.ir_version < OLDEST_FORMAT {
+            let (have, least) = (model.ir_version, OLDEST_FORMAT);
+            return Err(Error::graph(format!(
+                "has format (IR) version {have}; {least} is the oldest: export it again"
+            )));
         }
         let nodes = inline::nodes(&mut model, std::mem::take(&mut proto.node))?;
         let mut builder = Builder { external, ids: HashMap::new(), graph: Self::empty(&model, opset) };
@@ -246,7 +255,8 @@ fn missing(name: &str, makers: &HashMap<String, String>) -> String {
     }
 }
 
-fn constant_message(node: &NodeProto) -> Option<&TensorProto> {
+/// The tensor of a node that is a constant.
+pub(crate) fn constant_message(node: &NodeProto) -> Option<&TensorProto> {
     let is_constant = node.op_type == "Constant" && node.output.len() == 1 && node.attribute.len() == 1;
     node.attribute.first().filter(|attribute| is_constant && attribute.name == "value")?.t.as_ref()
 }

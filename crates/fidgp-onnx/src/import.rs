@@ -3,7 +3,7 @@
 use tch::{Kind, Tensor};
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Port};
+use crate::graph::{Graph, Id, Port};
 use crate::names;
 use crate::network::GraphNetwork;
 use crate::parts::{Parts, Shape};
@@ -84,6 +84,9 @@ impl Import {
             return Err(Error::graph(why));
         }
         graph.inputs = vec![input];
+        if float != Kind::Double {
+            graph.refuse_double()?;
+        }
         let mut parts = Parts::find(graph);
         if let Some(outputs) = wanted.outputs {
             notes.extend(parts.set_outputs(outputs)?);
@@ -103,9 +106,9 @@ fn pick(what: &str, ports: &[Port], name: Option<&str>) -> Result<Port> {
     match (ports, name) {
         ([], _) => Err(Error::graph(format!("the network has no {what} that depends on anything"))),
         ([one], None) => Ok(one.clone()),
-        (_, None) => {
-            Err(Error::graph(format!("the network has several {what}s: {all}; say which with `network.{what}`")))
-        }
+        (_, None) => Err(Error::graph(format!(
+            "the network has several {what}s: {all}; say which with `network.{what}` (`--{what}` of `fidgp onnx inspect`)"
+        ))),
         (_, Some(name)) => {
             let found = ports.iter().find(|port| port.name == name).cloned();
             found
@@ -115,11 +118,30 @@ fn pick(what: &str, ports: &[Port], name: Option<&str>) -> Result<Port> {
 }
 
 impl Graph {
+    /// Fails where weights are in f64, in which layers do not compute.
+    fn refuse_double(&self) -> Result<()> {
+        let double = |id: &&Id| self.constants[id].kind() == Kind::Double && self.constants[id].dim() > 1;
+        match self.initialisers.iter().find(double) {
+            Some(id) => {
+                let name = &self.names[*id];
+                Err(Error::graph(format!("`{name}` is in f64; networks here compute in f32: export it in f32")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Takes what stands before a softmax at the end; likelihoods take logits.
     fn drop_softmax(&mut self) -> Option<String> {
-        let output = self.outputs.first()?.id;
-        let node = self.nodes.iter().find(|node| node.outputs.first() == Some(&Some(output)))?;
-        if node.operator != "Softmax" || !node.domain.is_empty() {
+        let mut output = self.outputs.first()?.id;
+        let node = loop {
+            let node = self.nodes.iter().find(|node| node.outputs.first() == Some(&Some(output)))?;
+            if node.operator != "Identity" || !node.domain.is_empty() {
+                break node;
+            }
+            output = node.inputs.first().copied().flatten()?;
+        };
+        let axis = node.attributes.int("axis", 1).ok()?;
+        if node.operator != "Softmax" || !node.domain.is_empty() || !matches!(axis, 1 | -1) {
             return None;
         }
         let before = node.inputs.first().copied().flatten()?;

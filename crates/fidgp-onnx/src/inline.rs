@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fidgp_files::limits;
+use prost::Message;
 
 use crate::error::{Error, Place, Result};
 use crate::proto::{AttributeProto, FunctionProto, ModelProto, NodeProto, OperatorSetIdProto};
@@ -24,8 +25,15 @@ pub(crate) struct Versioned {
 pub(crate) fn nodes(model: &mut ModelProto, nodes: Vec<NodeProto>) -> Result<Vec<Versioned>> {
     let opsets = opsets(&model.opset_import);
     let functions = std::mem::take(&mut model.functions);
-    let by_name = functions.into_iter().map(|function| ((own(&function.domain), function.name.clone()), function));
-    let mut inliner = Inliner { functions: by_name.collect(), found: Vec::new() };
+    let mut by_name = BTreeMap::new();
+    for function in functions {
+        let key = (own(&function.domain), function.name.clone(), function.overload.clone());
+        if by_name.contains_key(&key) {
+            return Err(Error::graph(format!("the function `{}` is there twice; export it again", function.name)));
+        }
+        by_name.insert(key, function);
+    }
+    let mut inliner = Inliner { functions: by_name, found: Vec::new(), calls: 0, bytes: 0 };
     nodes.into_iter().try_for_each(|node| inliner.add(node, &opsets, 0))?;
     Ok(inliner.found)
 }
@@ -41,18 +49,28 @@ fn own(domain: &str) -> String {
 }
 
 struct Inliner {
-    functions: BTreeMap<(String, String), FunctionProto>,
+    /// By domain, name and overload.
+    functions: BTreeMap<(String, String, String), FunctionProto>,
     found: Vec<Versioned>,
+    /// Functions put in place so far: empty ones leave no nodes.
+    calls: u64,
+    /// Bytes of their nodes: what one holds is there again at each call.
+    bytes: u64,
 }
 
 impl Inliner {
     fn add(&mut self, node: NodeProto, opsets: &Opsets, depth: usize) -> Result<()> {
         let place = place(&node, opsets)?;
-        let Some(function) = self.functions.get(&(own(&node.domain), node.op_type.clone())).cloned() else {
-            limits::NODES.check(self.found.len() as u64 + 1).map_err(|error| Error::graph(error.to_string()))?;
+        let too_many = |error: fidgp_files::Exceeded| Error::graph(error.to_string());
+        let key = (own(&node.domain), node.op_type.clone(), node.overload.clone());
+        limits::NODES.check(self.found.len() as u64 + self.calls + 1).map_err(too_many)?;
+        let Some(function) = self.functions.get(&key).cloned() else {
+            self.bytes += if depth > 0 { node.encoded_len() as u64 } else { 0 };
+            limits::FILE_BYTES.check(self.bytes).map_err(too_many)?;
             self.found.push(Versioned { node, place });
             return Ok(());
         };
+        self.calls += 1;
         if depth == DEEPEST {
             return Err(place.error("functions call each other without end; export without functions"));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use fidgp::layer::{LayerGeometry, Layers, trace};
-use fidgp_files::shown;
+use fidgp_files::{limits, shown};
 use tch::Kind;
 
 use crate::error::{Error, Result};
@@ -60,6 +60,9 @@ impl Inspection {
         self.notes = import.notes;
         let network = import.network;
         let shape = shape.map_or_else(|| own_shape(network.input()), |shape| Ok(shape.to_vec()))?;
+        let sizes: Vec<_> = shape.iter().map(|size| u64::try_from(*size).unwrap_or(0)).collect();
+        let too_large = |error| Error::graph(format!("an input of shape {shape:?}: {error}"));
+        limits::ELEMENTS.check_product(&sizes).map_err(too_large)?;
         debug_assert!(network.layers().iter().all(|layer| !layer.name().is_empty()), "layers have names");
         Ok(trace(&network, &shape)?)
     }

@@ -25,7 +25,7 @@ mod writer;
 
 pub use element::Element;
 pub use error::{Error, Place, Result};
-pub use export::Exported;
+pub use export::{Exported, self_contained};
 pub use finish::Outputs;
 pub use graph::{Graph, Port};
 pub use import::{Import, Origin, Wanted};

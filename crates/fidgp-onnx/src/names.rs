@@ -19,6 +19,16 @@ pub(crate) fn of_weight(name: &str) -> &str {
     ends.iter().find_map(|end| name.strip_suffix(end)).filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
+/// What an exported graph calls its own values: outputs, and beginnings of all others.
+const OUTPUTS: [&str; 6] = ["aleatoric", "epistemic", "mean", "probabilities", "sd", "total"];
+const OWN: [&str; 3] = ["draw", "fidgp/", "net/"];
+
+/// The name of a source's value in the graph that is exported, where it must not be that of an own one.
+pub(crate) fn in_export(name: &str) -> String {
+    let taken = OUTPUTS.contains(&name) || OWN.iter().any(|start| name.starts_with(start));
+    if taken { format!("net/{name}") } else { name.to_owned() }
+}
+
 /// Names that are taken, so that no two layers have one.
 #[derive(Debug, Default)]
 pub(crate) struct Taken(BTreeSet<String>);
@@ -56,6 +66,14 @@ mod tests {
         for own in ["fc.weight", "class_token", "validation.weight"] {
             assert!(!is_made(own), "{own}");
         }
+    }
+
+    #[test]
+    fn a_source_gives_way_to_the_names_of_an_export() {
+        for taken in ["mean", "probabilities", "draw0/fc.weight", "fidgp/sd", "net/mean"] {
+            assert_eq!(in_export(taken), format!("net/{taken}"));
+        }
+        assert_eq!(in_export("fc.weight"), "fc.weight");
     }
 
     #[test]

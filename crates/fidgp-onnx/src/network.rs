@@ -58,9 +58,10 @@ impl GraphNetwork {
         let program = Program::new(graph, &given, Context { float })?;
         let parts = found.layers.iter().map(part).collect::<fidgp::Result<_>>()?;
         let value = |(id, name): &(Id, String)| {
-            Ok((*id, Parameter::new(name, &graph.constants[id].size(), Start::Constant(0.0))?))
+            let held = &graph.constants[id];
+            Ok((*id, Parameter::new(name, &held.size(), start(held)?)?))
         };
-        let values = found.values.iter().map(value).collect::<fidgp::Result<_>>()?;
+        let values = found.values.iter().map(value).collect::<Result<_>>()?;
         let blocks = blocks(&program, &given);
         let head = found.head.map(|head| found.layers[head].name.clone());
         Ok(Self { program, parts, values, blocks, head })
@@ -161,6 +162,14 @@ impl Part {
             Self::LayerNorm(layer) => layer,
         }
     }
+}
+
+/// Numbers like those of the file, which says nothing else of a parameter that is no layer's: weights scatter, factors are 1.
+fn start(held: &Tensor) -> Result<Start> {
+    let held = held.f_to_kind(Kind::Double)?;
+    let mean = held.f_mean(Kind::Double)?.f_double_value(&[])?;
+    let square = held.f_sub_scalar(mean)?.f_square()?.f_mean(Kind::Double)?.f_double_value(&[])?;
+    Ok(Start::Around { mean, sd: square.sqrt() })
 }
 
 fn part(found: &Found) -> fidgp::Result<Part> {

@@ -39,6 +39,10 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    fn is_norm(&self) -> bool {
+        matches!(self.shape, Shape::BatchNorm { .. } | Shape::LayerNorm { .. })
+    }
+
     /// A tensor in the shape the layer holds it: one axis of a convolution is two.
     pub(crate) fn shaped(&self, variable: &str, tensor: &Tensor) -> Result<Tensor> {
         match &self.shape {
@@ -50,7 +54,7 @@ impl Found {
 }
 
 /// What a layer computes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
     /// `x Wᵀ + b`
     Linear { inputs: i64, outputs: i64, bias: bool },
@@ -62,31 +66,112 @@ pub(crate) enum Shape {
     LayerNorm { features: i64, epsilon: f64 },
 }
 
-/// What makes two nodes one layer: the initialisers they share.
-type Shared = (Id, Option<Id>);
+/// A layer that may stand in the place of a node.
+struct Planned {
+    /// The node whose operator it is.
+    node: usize,
+    /// The node it takes the place of: with a bias after a product, the sum.
+    place: usize,
+    found: Found,
+    weight: Id,
+    bias: Option<Id>,
+}
 
 impl Parts {
     /// Finds the layers of a graph and puts them in place of their nodes.
     pub(crate) fn find(graph: &mut Graph) -> Self {
-        let roles = Roles::of(graph);
-        let mut finder = Finder { parts: Self::default(), known: BTreeMap::new(), roles };
-        for number in 0..graph.nodes.len() {
-            finder.visit(graph, number);
-        }
-        let mut parts = finder.parts;
-        graph.prune();
-        let roles = Roles::of(graph); // nodes have gone
-        let needed: BTreeSet<Id> = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().copied()).collect();
-        for id in graph.initialisers.iter().copied().filter(|id| needed.contains(id)) {
-            if roles.is_parameter(graph, id) {
-                let name = parts.taken.claim(&graph.names[id]);
-                parts.values.push((id, name));
+        Roles::promote(graph);
+        let finder = Finder { roles: Roles::of(graph) };
+        let planned: Vec<_> = (0..graph.nodes.len()).filter_map(|node| finder.plan(graph, node)).collect();
+        let torn = finder.torn(graph, &planned);
+        let mut parts = Self::default();
+        parts.notes.extend(folded(graph, &planned));
+        let mut known = Known::default();
+        for one in planned {
+            if !torn.contains(&one.weight) {
+                parts.put(graph, one, &mut known);
             }
         }
+        for weight in torn {
+            let why = "is used in several ways, or with several biases: it is one plain parameter here, and no layer";
+            parts.notes.push(format!("`{}` {why}", graph.names[weight]));
+        }
+        graph.prune();
+        parts.find_values(graph);
         parts.head = head(graph);
         parts
     }
+
+    /// A new layer in the place of a node, or one that is there already because its weight is.
+    fn put(&mut self, graph: &mut Graph, planned: Planned, known: &mut Known) {
+        let Planned { node, place, mut found, weight, bias } = planned;
+        let input = graph.nodes[node].inputs[0];
+        let is_norm = found.is_norm();
+        let twice = known.weights.get(&weight).copied();
+        let layer = if let Some(layer) = twice.filter(|_| !is_norm) {
+            self.notes.push(format!("layer `{}` is used more than once", self.layers[layer].name));
+            layer
+        } else {
+            let copies = "each has its own copy here; equal ones are merged by PyTorch's older exporter";
+            if twice.is_some() {
+                self.notes.push(format!("the parameters of `{}` serve several normalisations: {copies}", found.name));
+                found.name = graph.nodes[node].scope.clone().unwrap_or(found.name);
+            } else if let Some(bias) = bias.filter(|bias| known.biases.contains(bias)) {
+                self.notes.push(format!("`{}` is the bias of several layers: {copies}", graph.names[bias]));
+            }
+            found.name = self.taken.claim(&found.name);
+            self.layers.push(found);
+            known.weights.insert(weight, self.layers.len() - 1);
+            known.biases.extend(bias);
+            self.layers.len() - 1
+        };
+        graph.nodes[place].inputs = vec![input];
+        graph.nodes[place].layer = Some(layer);
+    }
+
+    /// Parameters that are no layer's.
+    fn find_values(&mut self, graph: &Graph) {
+        let roles = Roles::of(graph); // nodes have gone
+        let needed: BTreeSet<Id> = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().copied()).collect();
+        let mut fixed = Vec::new();
+        for id in graph.initialisers.iter().copied().filter(|id| needed.contains(id)) {
+            if roles.is_parameter(graph, id) {
+                let name = self.taken.claim(&graph.names[id]);
+                self.values.push((id, name));
+            } else if roles.may_be_parameter(graph, id) {
+                fixed.push(graph.names[id].as_str());
+            }
+        }
+        if let [first, ..] = fixed[..] {
+            let count = fixed.len();
+            let why = "may be weights, but have names that an exporter made up: they are not trained";
+            self.notes.push(format!("{count} constants (`{first}`{}) {why}", if count > 1 { ", …" } else { "" }));
+        }
+    }
 }
+
+/// Layers by their weights, and the biases they have.
+#[derive(Default)]
+struct Known {
+    weights: BTreeMap<Id, usize>,
+    biases: BTreeSet<Id>,
+}
+
+/// What is said of convolutions that look as if a BatchNorm had been merged into them.
+fn folded(graph: &Graph, planned: &[Planned]) -> Option<String> {
+    if graph.nodes.iter().any(|node| node.operator == "BatchNormalization") {
+        return None;
+    }
+    let made = |name: &str| names::is_made(name) || name.ends_with("weight_bias");
+    let convolutions = planned.iter().filter(|one| matches!(one.found.shape, Shape::Conv { .. }));
+    let count = convolutions.filter(|one| one.bias.is_some_and(|bias| made(&graph.names[bias]))).count();
+    let advice = "to keep it as a layer, export with `dynamo=True, optimize=False`, or the older exporter with \
+                  `do_constant_folding=False, training=TrainingMode.PRESERVE`";
+    (count > 0).then(|| format!("BatchNorm seems folded into {count} convolutions: {advice}"))
+}
+
+/// A layer's weight and bias.
+type Shared = (Id, Option<Id>);
 
 /// The last layer on the only way to the output; behind it stand operators without parameters.
 fn head(graph: &Graph) -> Option<usize> {
@@ -103,50 +188,48 @@ fn head(graph: &Graph) -> Option<usize> {
 }
 
 struct Finder {
-    parts: Parts,
-    known: BTreeMap<Shared, usize>,
     roles: Roles,
 }
 
 impl Finder {
-    fn visit(&mut self, graph: &mut Graph, number: usize) {
+    /// The layer that may stand in the place of a node.
+    fn plan(&self, graph: &Graph, number: usize) -> Option<Planned> {
         let node = &graph.nodes[number];
         if !node.domain.is_empty() || node.inputs.first().copied().flatten().is_none_or(|id| self.roles.is_fixed(id)) {
-            return;
+            return None;
         }
-        let found = match node.operator.as_str() {
+        let mut place = number;
+        let (found, (weight, bias)) = match node.operator.as_str() {
             "Gemm" => self.gemm(graph, node),
-            "MatMul" => return self.matmul(graph, number),
+            "MatMul" => self.matmul(graph, node).map(|(found, shared, sum)| {
+                place = sum.unwrap_or(number);
+                (found, shared)
+            }),
             "Conv" => self.conv(graph, node),
             "BatchNormalization" => self.batch_norm(graph, node),
             "LayerNormalization" => self.layer_norm(graph, node),
             _ => None,
-        };
-        if let Some((found, shared)) = found {
-            let layer = self.add(graph, number, found, shared);
-            let node = &mut graph.nodes[number];
-            node.layer = Some(layer);
-            node.inputs.truncate(1);
-        }
+        }?;
+        Some(Planned { node: number, place, found, weight, bias })
     }
 
-    /// A new layer, or one that is there already because its weight is.
-    fn add(&mut self, graph: &mut Graph, number: usize, mut found: Found, shared: Shared) -> usize {
-        let twice = self.known.get(&shared).copied();
-        let is_norm = matches!(found.shape, Shape::BatchNorm { .. } | Shape::LayerNorm { .. });
-        if let Some(layer) = twice.filter(|_| !is_norm) {
-            self.parts.notes.push(format!("layer `{}` is used more than once", self.parts.layers[layer].name));
-            return layer;
+    /// Weights that no single layer holds: they are used in several ways, with several biases, or by other operators too.
+    fn torn(&self, graph: &Graph, planned: &[Planned]) -> BTreeSet<Id> {
+        let layers = || planned.iter().filter(|one| !one.found.is_norm());
+        let places: BTreeSet<_> = layers().map(|one| (one.node, 1)).collect();
+        let mut first: BTreeMap<Id, &Planned> = BTreeMap::new();
+        let mut torn = BTreeSet::new();
+        for one in layers() {
+            let same = |other: &Planned| {
+                let form = |one: &Planned| (one.found.turned, one.bias);
+                form(other) == form(one) && other.found.shape == one.found.shape
+            };
+            if !same(first.entry(one.weight).or_insert(one)) {
+                torn.insert(one.weight);
+            }
         }
-        if twice.is_some() {
-            let advice = "each has its own copy here; equal ones are merged by PyTorch's older exporter";
-            self.parts.notes.push(format!("the parameters of `{}` serve several normalisations: {advice}", found.name));
-            found.name = graph.nodes[number].scope.clone().unwrap_or(found.name);
-        }
-        found.name = self.parts.taken.claim(&found.name);
-        self.parts.layers.push(found);
-        self.known.insert(shared, self.parts.layers.len() - 1);
-        self.parts.layers.len() - 1
+        torn.extend(first.keys().filter(|id| self.roles.is_used_beside(graph, **id, &places)));
+        torn
     }
 
     /// A weight's initialiser, the name of its layer, and whether it is turned.
@@ -184,17 +267,12 @@ impl Finder {
     }
 
     /// A product with a constant matrix; the sum with a constant after it is its bias.
-    fn matmul(&mut self, graph: &mut Graph, number: usize) {
-        let node = &graph.nodes[number];
-        let Some((root, name, turned)) = self.weight(graph, node, 1) else { return };
-        let Some(outputs) = matrix(&graph.constants[&root], turned).map(|weight| weight.size()[0]) else { return };
+    fn matmul(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared, Option<usize>)> {
+        let (root, name, turned) = self.weight(graph, node, 1)?;
+        let outputs = matrix(&graph.constants[&root], turned)?.size()[0];
         let after = self.sum_after(graph, node, outputs);
-        let Some((found, shared)) = linear(graph, name, root, turned, after.map(|(_, bias)| bias)) else { return };
-        let layer = self.add(graph, number, found, shared);
-        let input = graph.nodes[number].inputs[0];
-        let place = after.map_or(number, |(sum, _)| sum);
-        graph.nodes[place].inputs = vec![input];
-        graph.nodes[place].layer = Some(layer);
+        let (found, shared) = linear(graph, name, root, turned, after.map(|(_, bias)| bias))?;
+        Some((found, shared, after.map(|(sum, _)| sum)))
     }
 
     /// The node that adds a bias to the result of another, and that bias.

@@ -11,8 +11,9 @@ use crate::error::{Doing, Error, Place, Result};
 use crate::graph::{Graph, Id, Node, Port};
 use crate::ops::{self, Context, Inputs, Kernel, Value, placed};
 
-/// Elements of a result that is computed once and kept.
+/// Elements of a result that is computed once and kept, and of all such results of a graph.
 const MOST_FOLDED: u64 = 1 << 26;
+const MOST_FOLDED_TOGETHER: u64 = 1 << 28;
 
 /// A graph made ready to run.
 pub(crate) struct Program {
@@ -73,9 +74,9 @@ impl Program {
         let ready = |(id, tensor): (&Id, &Tensor)| Ok((*id, Value::Tensor(context.constant(tensor)?)));
         let constants = constants.map(ready).collect::<Doing<_>>();
         let mut values = constants.map_err(|problem| Error::graph(format!("constants: {problem}")))?;
-        let mut steps = Vec::new();
+        let (mut steps, mut room) = (Vec::new(), MOST_FOLDED_TOGETHER);
         for node in &graph.nodes {
-            steps.extend(step(node, &mut values, context)?);
+            steps.extend(step(node, &mut values, &mut room, context)?);
         }
         let mut program = Self {
             steps,
@@ -170,8 +171,8 @@ impl Program {
     }
 }
 
-/// The step of a node; none where it only depends on constants, and is one from now on.
-fn step(node: &Node, constants: &mut BTreeMap<Id, Value>, context: Context) -> Result<Option<Step>> {
+/// The step of a node; none where it only depends on constants, and is one from now on, as long as there is room.
+fn step(node: &Node, constants: &mut BTreeMap<Id, Value>, room: &mut u64, context: Context) -> Result<Option<Step>> {
     let step = |work| {
         let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
         Some(Step { place: node.place.clone(), work, inputs, outputs, last: Vec::new() })
@@ -180,12 +181,13 @@ fn step(node: &Node, constants: &mut BTreeMap<Id, Value>, context: Context) -> R
         return Ok(step(Work::Layer(layer)));
     }
     let kernel = ops::kernel(node, context)?;
-    if node.inputs.iter().flatten().any(|id| !constants.contains_key(id)) {
+    if *room == 0 || node.inputs.iter().flatten().any(|id| !constants.contains_key(id)) {
         return Ok(step(Work::Kernel(kernel)));
     }
     let known = node.inputs.iter().map(|id| id.and_then(|id| constants.get(&id)));
-    let made = tch::no_grad(|| kernel(&Inputs::new(known.collect(), MOST_FOLDED, Device::Cpu)));
+    let made = tch::no_grad(|| kernel(&Inputs::new(known.collect(), MOST_FOLDED.min(*room), Device::Cpu)));
     let Ok(made) = made else { return Ok(step(Work::Kernel(kernel))) }; // too large, or wrong: said when it runs
+    *room = room.saturating_sub(made.iter().map(Value::elements).sum());
     constants.extend(named(&node.outputs, made));
     Ok(None)
 }

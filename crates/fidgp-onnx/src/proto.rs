@@ -99,6 +99,9 @@ pub struct NodeProto {
     /// Whose operator it is; ONNX's own when empty.
     #[prost(string, tag = "7")]
     pub domain: String,
+    /// Which of several functions of one name is called.
+    #[prost(string, tag = "8")]
+    pub overload: String,
     /// Free text by name; PyTorch notes the module here.
     #[prost(message, repeated, tag = "9")]
     pub metadata_props: Vec<StringStringEntryProto>,
@@ -282,4 +285,7 @@ pub struct FunctionProto {
     /// Settings with a default.
     #[prost(message, repeated, tag = "11")]
     pub attribute_proto: Vec<AttributeProto>,
+    /// Which of several functions of one name this is.
+    #[prost(string, tag = "13")]
+    pub overload: String,
 }

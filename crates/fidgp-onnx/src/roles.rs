@@ -30,6 +30,12 @@ const LEARNT: [(&str, &[usize]); 19] = [
     ("Tile", &[0]),
 ];
 
+/// Those of them where constants often stand that nobody learns: there only a module's name tells.
+const UNSURE: [&str; 6] = ["Add", "Concat", "Expand", "Gather", "Mul", "Tile"];
+
+/// Nodes that say something of a value, not its numbers.
+const ABOUT: [&str; 3] = ["ConstantOfShape", "Shape", "Size"];
+
 /// Nodes whose first input alone has the numbers of the result; the others say a type, a shape or places.
 const MOVED: [&str; 9] = ["CastLike", "Expand", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Unsqueeze"];
 
@@ -42,6 +48,8 @@ pub(crate) struct Roles {
     fixed: BTreeSet<Id>,
     /// Those of them that stand, maybe after computations of their own, where networks learn.
     learnt: BTreeSet<Id>,
+    /// Those of them that no network has but to learn, whatever they are called.
+    surely: BTreeSet<Id>,
     /// Matrices that are initialisers, and whether they were turned.
     roots: BTreeMap<Id, (Id, bool)>,
     /// Zeros that no module has: exporters make them up for biases that are not there.
@@ -55,6 +63,7 @@ impl Roles {
             uses: BTreeMap::new(),
             fixed: graph.constants.keys().copied().collect(),
             learnt: BTreeSet::new(),
+            surely: BTreeSet::new(),
             roots: floats.map(|id| (*id, (*id, false))).collect(),
             zeros: zeros(graph),
         };
@@ -74,6 +83,28 @@ impl Roles {
         }
         graph.nodes.iter().rev().for_each(|node| roles.find_learnt(node));
         roles
+    }
+
+    /// Makes the weights of a file that writes them as Constant nodes, and none as initialisers, into initialisers.
+    pub(crate) fn promote(graph: &mut Graph) {
+        let matrix = |id: &Id| graph.constants[id].is_floating_point() && graph.constants[id].dim() > 1;
+        if graph.initialisers.iter().any(matrix) {
+            return;
+        }
+        let roles = Self::of(graph);
+        let weight = |(id, tensor): (&Id, &Tensor)| {
+            let matrix = matrix(id) && roles.surely.contains(id);
+            let named = roles.learnt.contains(id) && !names::is_made(&graph.names[*id]);
+            (matrix || named && tensor.is_floating_point() && tensor.numel() > 1).then_some(*id)
+        };
+        let found: Vec<Id> = graph.constants.iter().filter_map(weight).collect();
+        if found.iter().any(matrix) {
+            let norms = graph.nodes.iter().filter(|node| node.operator == "BatchNormalization");
+            let statistics = norms.flat_map(|node| node.inputs.iter().skip(1).flatten()).copied();
+            let held = statistics.filter(|id| graph.constants.contains_key(id));
+            graph.initialisers.extend(held);
+            graph.initialisers.extend(found);
+        }
     }
 
     /// Nodes that only turn a matrix, name it anew or change its type.
@@ -105,11 +136,44 @@ impl Roles {
         let passed_on = own && node.outputs.iter().flatten().any(|id| self.learnt.contains(id));
         let places =
             LEARNT.iter().find(|(operator, _)| *operator == node.operator).map_or(&[][..], |(_, places)| places);
+        let surely = own && Self::moves(node) && node.outputs.iter().flatten().any(|id| self.surely.contains(id));
+        let sure = !UNSURE.contains(&node.operator.as_str());
         for (place, id) in node.inputs.iter().enumerate() {
-            if passed_on || !own && places.contains(&place) {
-                self.learnt.extend(id.filter(|id| self.fixed.contains(id)));
+            let id = id.filter(|id| self.fixed.contains(id));
+            let learnt = !own && places.contains(&place);
+            if passed_on || learnt {
+                self.learnt.extend(id);
+            }
+            if learnt && sure || surely && numbers(node).any(|other| Some(other) == id) {
+                self.surely.extend(id);
             }
         }
+    }
+
+    /// Whether a node only moves numbers, puts them together or changes their type.
+    fn moves(node: &Node) -> bool {
+        let operator = node.operator.as_str();
+        node.domain.is_empty()
+            && (MOVED.contains(&operator) || ["Cast", "Concat", "Identity", "Transpose"].contains(&operator))
+    }
+
+    /// Whether something is learnt of a matrix through another node than these, given with the places they have it at.
+    pub(crate) fn is_used_beside(&self, graph: &Graph, matrix: Id, known: &BTreeSet<(usize, usize)>) -> bool {
+        let values = self.roots.iter().filter(|(_, (root, _))| *root == matrix);
+        let mut uses = values.flat_map(|(id, _)| self.uses.get(id).into_iter().flatten());
+        uses.any(|one| !known.contains(one) && self.teaches(&graph.nodes[one.0], one.1))
+    }
+
+    /// Whether what stands at a place of a node is learnt through it.
+    fn teaches(&self, node: &Node, place: usize) -> bool {
+        let operator = node.operator.as_str();
+        if !numbers(node).all(|id| self.fixed.contains(&id)) {
+            return LEARNT.iter().any(|(known, places)| *known == operator && places.contains(&place));
+        }
+        let turned = |id: &Id| self.roots.contains_key(id); // its uses are looked at on their own
+        let carried = !ABOUT.contains(&operator) && (place == 0 || !MOVED.contains(&operator));
+        let mut outputs = node.outputs.iter().flatten();
+        carried && outputs.any(|id| !turned(id) && self.learnt.contains(id))
     }
 
     /// The only node that uses a value, with the place among its inputs.
@@ -144,8 +208,22 @@ impl Roles {
         let (name, tensor) = (&graph.names[id], &graph.constants[&id]);
         let last = name.rsplit('.').next().unwrap_or(name);
         let named = !names::is_made(name) && (tensor.numel() > 1 || name.contains('.'));
-        named && tensor.is_floating_point() && !last.contains("mask") && self.learnt.contains(&id)
+        let sure = self.surely.contains(&id) && tensor.numel() > 1 && varies(tensor);
+        (named || sure) && tensor.is_floating_point() && !last.contains("mask") && self.learnt.contains(&id)
     }
+
+    /// Whether a constant may be a parameter that a file has no name for.
+    pub(crate) fn may_be_parameter(&self, graph: &Graph, id: Id) -> bool {
+        let (name, tensor) = (&graph.names[id], &graph.constants[&id]);
+        let several = tensor.numel() > 1 && tensor.is_floating_point() && varies(tensor);
+        several && names::is_made(name) && self.learnt.contains(&id) && !self.is_parameter(graph, id)
+    }
+}
+
+/// Whether the numbers of a tensor are not all the same one, as those are that exporters make up, and none is infinite.
+fn varies(tensor: &Tensor) -> bool {
+    let range = tensor.f_min().and_then(|least| Ok((least.f_double_value(&[])?, tensor.f_max()?.f_double_value(&[])?)));
+    range.is_ok_and(|(least, most)| least < most && least.is_finite() && most.is_finite())
 }
 
 fn makes_zero(node: &Node) -> bool {

@@ -9,6 +9,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::error::{Error, Result};
 use crate::import::Import;
+use crate::names;
 use crate::proto::{AttributeKind, AttributeProto, NodeProto};
 use crate::writer::Writer;
 
@@ -99,15 +100,15 @@ fn ends<'a>(nodes: &'a [NodeProto], import: &Import, layer: &LinearisedLayer) ->
     let variable = format!("{}.weight", layer.name);
     let origin = import.origins.iter().find(|origin| origin.variable == variable);
     let origin = origin.ok_or_else(|| Error::graph(format!("`{variable}` is no initialiser of the graph")))?;
-    let mut names = BTreeSet::from([origin.initialiser.as_str()]);
+    let mut names = BTreeSet::from([names::in_export(&origin.initialiser)]);
     for node in nodes {
         let first = node.input.first().map(String::as_str).unwrap_or_default();
         if ["Transpose", "Identity", "Cast", "CastLike"].contains(&node.op_type.as_str()) && names.contains(first) {
-            names.extend(node.output.iter().map(String::as_str));
+            names.extend(node.output.iter().cloned());
         }
     }
     let product = |node: &&NodeProto| {
-        let weight = node.input.get(1).is_some_and(|name| names.contains(name.as_str()));
+        let weight = node.input.get(1).is_some_and(|name| names.contains(name));
         ["Gemm", "MatMul"].contains(&node.op_type.as_str()) && weight
     };
     let found: Vec<&NodeProto> = nodes.iter().filter(product).collect();

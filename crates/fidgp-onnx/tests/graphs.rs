@@ -107,6 +107,32 @@ fn gradients_of_every_parameter_are_pytorchs() {
     }
 }
 
+/// Without a start, parameters that are no layer's have numbers like those of the file, and everything learns.
+#[test]
+fn plain_parameters_do_not_start_at_zero() {
+    for name in ["table_transformer.dynamo", "signal.dynamo", "lstm.dynamo", "unet.script"] {
+        let mut import = Import::new(graph(name), &Wanted::default()).unwrap();
+        let store = VarStore::new(Device::Cpu);
+        init(&mut import.network, &store.root(), Key::new(1)).unwrap();
+        let variables = store.variables();
+        let values: Vec<_> = import.tensors.iter().filter(|(name, _)| name.strip_suffix(".value").is_some()).collect();
+        assert!(!values.is_empty(), "{name}");
+        for (variable, theirs) in values {
+            let ours = &variables[variable];
+            let size = |one: &Tensor| one.square().mean(Kind::Double).sqrt().double_value(&[]);
+            assert!((0.3..3.0).contains(&(size(ours) / size(theirs))), "{name}, {variable}");
+            let same = theirs.numel() > 1 && (ours - theirs).abs().max().double_value(&[]) < 1e-6;
+            assert!(!same, "{name}, {variable}: the numbers of the file are for a start alone");
+        }
+        let output = import.network.forward(&stored(name)["in.input"], &mut Pass::plain(Mode::Eval)).unwrap();
+        (output.square()).sum(Kind::Float).backward();
+        for (variable, value) in &variables {
+            let learns = !value.requires_grad() || value.grad().abs().sum(Kind::Float).double_value(&[]) > 0.0;
+            assert!(learns, "{name}, {variable}");
+        }
+    }
+}
+
 #[test]
 fn layers_are_named_after_their_weights_and_have_slots() {
     for exporter in ["dynamo", "script"] {

@@ -1,82 +1,14 @@
 //! Files that are damaged, or made to do harm: an error that says where, no panic, no memory asked for before sizes are checked.
 
-#[path = "../src/proto.rs"]
-#[allow(dead_code, missing_docs)]
-mod proto;
+mod built;
 
 use std::path::Path;
 
+use built::proto::*;
+use built::*;
 use fidgp_onnx::{Graph, Import, Inspection, Plain, Wanted};
 use proptest::prelude::*;
-use prost::Message;
-use proto::*;
 use tch::{Device, Kind, Tensor};
-
-fn node(operator: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
-    NodeProto {
-        op_type: operator.to_owned(),
-        name: format!("the {operator}"),
-        input: inputs.iter().map(ToString::to_string).collect(),
-        output: outputs.iter().map(ToString::to_string).collect(),
-        ..NodeProto::default()
-    }
-}
-
-fn int(name: &str, value: i64) -> AttributeProto {
-    AttributeProto { name: name.to_owned(), i: value, r#type: AttributeKind::Int as i32, ..AttributeProto::default() }
-}
-
-fn ints(name: &str, value: &[i64]) -> AttributeProto {
-    AttributeProto {
-        name: name.to_owned(),
-        ints: value.to_vec(),
-        r#type: AttributeKind::Ints as i32,
-        ..AttributeProto::default()
-    }
-}
-
-fn whole(name: &str, values: &[i64]) -> TensorProto {
-    let dims = vec![values.len() as i64];
-    TensorProto { name: name.to_owned(), dims, data_type: 7, int64_data: values.to_vec(), ..TensorProto::default() }
-}
-
-fn floats(name: &str, dims: &[i64]) -> TensorProto {
-    let count = dims.iter().fold(1i64, |product, size| product.wrapping_mul(*size)).clamp(0, 1000) as usize;
-    TensorProto {
-        name: name.to_owned(),
-        dims: dims.to_vec(),
-        data_type: 1,
-        float_data: vec![0.5; count],
-        ..TensorProto::default()
-    }
-}
-
-fn value(name: &str) -> ValueInfoProto {
-    ValueInfoProto { name: name.to_owned(), r#type: None }
-}
-
-fn model(nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> ModelProto {
-    let graph = GraphProto {
-        node: nodes,
-        name: "graph".to_owned(),
-        initializer: constants,
-        input: vec![value("x")],
-        output: vec![value("y")],
-        sparse_initializer: Vec::new(),
-    };
-    ModelProto {
-        ir_version: 8,
-        graph: Some(graph),
-        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
-        ..ModelProto::default()
-    }
-}
-
-fn written(folder: &Path, model: &ModelProto) -> std::path::PathBuf {
-    let file = folder.join("model.onnx");
-    std::fs::write(&file, model.encode_to_vec()).unwrap();
-    file
-}
 
 /// Everything that is done with a file: what is wrong, wherever it is noticed.
 fn complaint_of(file: &Path, x: &Tensor) -> Result<Vec<i64>, String> {
@@ -251,6 +183,126 @@ fn functions_do_not_grow_without_end() {
     let folder = tempfile::tempdir().unwrap();
     let x = Tensor::ones([2, 4], (Kind::Float, Device::Cpu));
     assert_eq!(complaint_of(&written(folder.path(), &sound), &x), Ok(vec![2, 4]));
+}
+
+#[test]
+fn functions_that_hold_nothing_are_counted_too() {
+    let import = OperatorSetIdProto { domain: "own".to_owned(), version: 1 };
+    let call = |name: String| NodeProto { domain: "own".to_owned(), ..node(&name, &[], &[]) };
+    let function = |k: usize, nodes: Vec<NodeProto>| FunctionProto {
+        name: format!("F{k}"),
+        domain: "own".to_owned(),
+        node: nodes,
+        opset_import: vec![import.clone()],
+        ..FunctionProto::default()
+    };
+    let mut bomb = model(vec![call("F0".to_owned()), node("Relu", &["x"], &["y"])], Vec::new());
+    bomb.opset_import.push(import.clone());
+    bomb.functions = (0..15).map(|k| function(k, (0..10).map(|_| call(format!("F{}", k + 1))).collect())).collect();
+    bomb.functions.push(function(15, Vec::new()));
+    assert_complains(&bomb, &["nodes of one graph"]);
+}
+
+#[test]
+fn functions_of_one_name_are_told_apart() {
+    let import = OperatorSetIdProto { domain: "own".to_owned(), version: 1 };
+    let function = |overload: &str, operator: &str| FunctionProto {
+        name: "F".to_owned(),
+        domain: "own".to_owned(),
+        overload: overload.to_owned(),
+        input: vec!["a".to_owned()],
+        output: vec!["b".to_owned()],
+        node: vec![node(operator, &["a"], &["b"])],
+        opset_import: vec![import.clone(), OperatorSetIdProto { domain: String::new(), version: 17 }],
+        ..FunctionProto::default()
+    };
+    let call = NodeProto { domain: "own".to_owned(), overload: "one".to_owned(), ..node("F", &["x"], &["y"]) };
+    let mut both = model(vec![call], Vec::new());
+    both.opset_import.push(import.clone());
+    both.functions = vec![function("one", "Neg"), function("two", "Relu")];
+    let folder = tempfile::tempdir().unwrap();
+    let graph = Graph::read(&written(folder.path(), &both)).unwrap();
+    let x = Tensor::ones([2, 4], (Kind::Float, Device::Cpu));
+    let y = Plain::new(&graph, Kind::Float).unwrap().run(&[x]).unwrap();
+    assert!(y[0].double_value(&[0, 0]) < 0.0);
+    both.functions[1].overload = "one".to_owned();
+    assert_complains(&both, &["`F` is there twice"]);
+}
+
+/// An axis of 0 makes a tensor without numbers; what is made on the way has the lengths of the others.
+#[test]
+fn empty_tensors_excuse_no_sizes() {
+    for dims in [[0, 1 << 62], [0, 10_000_000_000]] {
+        let split = NodeProto { attribute: vec![int("axis", 1)], ..node("SplitToSequence", &["c"], &["s"]) };
+        let at = vec![split, node("SequenceAt", &["s", "i"], &["y"])];
+        let zero = TensorProto { dims: Vec::new(), ..whole("i", &[0]) };
+        assert_complains(&model(at, vec![floats("c", &dims), zero]), &["initialiser `c`"]);
+        let made = vec![node("ConstantOfShape", &["d"], &["c"]), node("Relu", &["c"], &["y"])];
+        assert_complains(&model(made, vec![whole("d", &dims)]), &["limit"]);
+    }
+    let split = NodeProto { attribute: vec![int("axis", 1)], ..node("SplitToSequence", &["c"], &["s"]) };
+    let at = vec![split, node("SequenceAt", &["s", "i"], &["y"])];
+    let zero = TensorProto { dims: Vec::new(), ..whole("i", &[0]) };
+    assert_complains(&model(at, vec![floats("c", &[0, 1 << 30]), zero]), &["1073741824 parts"]);
+    let depth = TensorProto { dims: Vec::new(), ..whole("depth", &[10_000_000_000]) };
+    let hot = vec![node("OneHot", &["places", "depth", "values"], &["y"])];
+    assert_complains(&model(hot, vec![whole("places", &[]), depth, whole("values", &[0, 1])]), &["limit"]);
+}
+
+#[test]
+fn blocks_that_no_number_counts_are_refused() {
+    for operator in ["DepthToSpace", "SpaceToDepth"] {
+        let turn = NodeProto { attribute: vec![int("blocksize", 1 << 32)], ..node(operator, &["c"], &["y"]) };
+        assert_complains(&model(vec![turn], vec![floats("c", &[1, 0, 2, 2])]), &["blocksize"]);
+    }
+    let turn = NodeProto { attribute: vec![int("blocksize", 2)], ..node("DepthToSpace", &["c"], &["y"]) };
+    assert_complains(&model(vec![turn], vec![floats("c", &[1, 0, 2, 2])]), &["0 channels"]);
+}
+
+/// The processor stops a program that divides the smallest whole number by −1.
+#[test]
+fn the_smallest_whole_number_is_divided() {
+    for (operator, like_c, wanted) in
+        [("Div", false, [i64::MIN, -3, 2]), ("Mod", false, [0, 0, 1]), ("Mod", true, [0, 0, 1])]
+    {
+        let attribute = if like_c { vec![int("fmod", 1)] } else { Vec::new() };
+        let divide = NodeProto { attribute, ..node(operator, &["a", "b"], &["q"]) };
+        let sum = vec![divide, node("Cast", &["x"], &["w"]), node("Add", &["w", "q"], &["y"])];
+        let mut divided = model(sum, vec![whole("a", &[i64::MIN, 3, 7]), whole("b", &[-1, -1, 3])]);
+        divided.graph.as_mut().unwrap().node[1].attribute = vec![int("to", 7)];
+        let folder = tempfile::tempdir().unwrap();
+        let graph = Graph::read(&written(folder.path(), &divided)).unwrap();
+        let x = Tensor::zeros([1, 3], (Kind::Float, Device::Cpu));
+        let y = Plain::new(&graph, Kind::Float).unwrap().run(&[x]).unwrap();
+        assert_eq!(Vec::<i64>::try_from(y[0].reshape([-1])).unwrap(), wanted, "{operator}");
+    }
+}
+
+#[test]
+fn a_declared_input_is_checked_before_it_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut large = model(vec![node("Relu", &["x"], &["y"])], Vec::new());
+    let axis = |size| DimensionProto { value: Some(Length::Fixed(size)) };
+    let shape = Some(TensorShapeProto { dim: vec![axis(1), axis(10_000_000_000)] });
+    let tensor_type = Some(TensorTypeProto { elem_type: 1, shape });
+    large.graph.as_mut().unwrap().input[0].r#type = Some(TypeProto { tensor_type });
+    let graph = Graph::read(&written(folder.path(), &large)).unwrap();
+    let said = Inspection::new(graph, &Wanted::default(), None).to_string();
+    assert!(said.contains("FIDGP_LIMIT_ELEMENTS"), "{said}");
+}
+
+#[test]
+fn formats_and_types_that_do_not_fit_are_refused() {
+    let mut old = model(vec![node("Relu", &["x"], &["y"])], Vec::new());
+    old.ir_version = 2;
+    assert_complains(&old, &["IR", "version 2"]);
+    let folder = tempfile::tempdir().unwrap();
+    let weight =
+        TensorProto { data_type: 11, float_data: Vec::new(), double_data: vec![0.5; 8], ..floats("w", &[4, 2]) };
+    let double = model(vec![node("MatMul", &["x", "w"], &["y"])], vec![weight]);
+    let graph = Graph::read(&written(folder.path(), &double)).unwrap();
+    let said = Import::new(graph, &Wanted::default()).unwrap_err().to_string();
+    assert!(said.contains("`w` is in f64"), "{said}");
 }
 
 #[test]

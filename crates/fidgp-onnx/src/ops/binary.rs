@@ -10,7 +10,7 @@ type Function = fn(&Tensor, &Tensor) -> Result<Tensor, TchError>;
 const FUNCTIONS: [(&str, Function); 16] = [
     ("Add", |a, b| a.f_add(b)),
     ("And", |a, b| a.f_logical_and(b)),
-    ("Div", |a, b| if a.is_floating_point() { a.f_div(b) } else { a.f_div_tensor_mode(b, "trunc") }),
+    ("Div", |a, b| if a.is_floating_point() { a.f_div(b) } else { whole_quotient(a, b) }),
     ("Equal", |a, b| a.f_eq_tensor(b)),
     ("Greater", |a, b| a.f_gt_tensor(b)),
     ("GreaterOrEqual", |a, b| a.f_ge_tensor(b)),
@@ -25,6 +25,19 @@ const FUNCTIONS: [(&str, Function); 16] = [
     ("Sum", |a, b| a.f_add(b)),
     ("Xor", |a, b| a.f_logical_xor(b)),
 ];
+
+/// Whole numbers divided. The smallest by −1 has no result, and the processor stops the program there: it stays as it is.
+fn whole_quotient(a: &Tensor, b: &Tensor) -> Result<Tensor, TchError> {
+    let (divisor, minus_one) = without_minus_one(b)?;
+    let quotient = a.f_div_tensor_mode(&divisor, "trunc")?;
+    quotient.f_neg()?.f_where_self(&minus_one, &quotient)
+}
+
+/// Divisors with 1 in place of −1, and where that was.
+fn without_minus_one(b: &Tensor) -> Result<(Tensor, Tensor), TchError> {
+    let minus_one = b.f_eq(-1)?;
+    Ok((b.f_ones_like()?.f_where_self(&minus_one, b)?, minus_one))
+}
 
 pub(super) fn make(making: &Making) -> Doing<Kernel> {
     let name = &making.node.operator;
@@ -64,7 +77,10 @@ pub(super) fn modulo(making: &Making) -> Doing<Kernel> {
             return Err("attribute `fmod` = 0 is for whole numbers".into());
         }
         let remainder: Function = if like_c { |a, b| a.f_fmod_tensor(b) } else { |a, b| a.f_remainder_tensor(b) };
-        apply(inputs, a, b, remainder)
+        if a.is_floating_point() {
+            return apply(inputs, a, b, remainder);
+        }
+        apply(inputs, a, &without_minus_one(b)?.0, remainder) // by −1 as by 1 nothing is left
     }))
 }
 

@@ -44,6 +44,14 @@ impl Value {
             Self::Sequence(_) => Err("has a sequence where it takes a tensor".into()),
         }
     }
+
+    /// How many numbers it has.
+    pub(crate) fn elements(&self) -> u64 {
+        match self {
+            Self::Tensor(tensor) => tensor.numel() as u64,
+            Self::Sequence(list) => list.iter().map(|one| one.numel() as u64).sum(),
+        }
+    }
 }
 
 /// What a kernel is given.
@@ -98,9 +106,10 @@ impl<'a> Inputs<'a> {
         Ok(tensor.f_double_value(&vec![0; tensor.dim()])?)
     }
 
-    /// Fails before a result is made that memory does not hold.
+    /// Fails before a result is made that memory does not hold. An axis of 0 does not excuse the others: what is made on the
+    /// way has their lengths.
     fn fits(&self, shape: &[i64]) -> Doing<()> {
-        let product = shape.iter().try_fold(1u64, |product, size| product.checked_mul((*size).max(0) as u64));
+        let product = shape.iter().try_fold(1u64, |product, size| product.checked_mul((*size).max(1) as u64));
         if product.is_some_and(|count| count <= self.most) {
             return Ok(());
         }

@@ -72,7 +72,7 @@ impl Recurrent {
         let x = inputs.tensor(0)?;
         let [_, n, _] = x.size()[..] else { return Err("takes sequences [T, N, inputs]".into()) };
         let shape = [self.directions, n, self.hidden];
-        inputs.fits(&[x.size()[0], n, self.hidden * self.directions])?;
+        inputs.fits(&[x.size()[0].max(1), n, self.hidden * self.directions])?;
         match inputs.optional(index)? {
             Some(state) => Ok(state.f_expand(shape, false)?.f_contiguous()?),
             None => Ok(Tensor::f_zeros(shape, (x.kind(), x.device()))?),

@@ -12,6 +12,12 @@ fn tensors(value: &Value) -> Doing<&[Tensor]> {
     }
 }
 
+/// Parts of a tensor are tensors: a list of them is much larger than its numbers.
+fn few(count: i64) -> Doing<()> {
+    const MOST: i64 = 1 << 16;
+    if count <= MOST { Ok(()) } else { Err(format!("{count} parts; {MOST} are the most in a sequence").into()) }
+}
+
 pub(super) fn split(making: &Making) -> Doing<Kernel> {
     let attributes = &making.node.attributes;
     let (along, keep) = (attributes.int("axis", 0)?, attributes.flag("keepdims", true)?);
@@ -21,13 +27,18 @@ pub(super) fn split(making: &Making) -> Doing<Kernel> {
         let size = x.size()[along as usize];
         let given = inputs.optional(1)?;
         let lengths = match given {
-            None => vec![1; size as usize],
+            None => {
+                few(size)?;
+                vec![1; size as usize]
+            }
             Some(one) if one.dim() == 0 => {
                 let length = inputs.number(1)? as i64;
                 if length < 1 {
                     return Err(format!("parts of length {length}").into());
                 }
-                pick::equal_parts(size, (size + length - 1) / length)?
+                let count = size / length + i64::from(size % length != 0);
+                few(count)?;
+                pick::equal_parts(size, count)?
             }
             Some(_) => inputs.ints(1)?,
         };

@@ -87,6 +87,9 @@ pub(super) fn unsqueeze(making: &Making) -> Doing<Kernel> {
         let given = given_axes(fixed.as_ref(), inputs)?.ok_or("its axes are missing")?;
         let mut new = axes(&given, x.dim() + given.len())?;
         new.sort_unstable();
+        if new.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(format!("its axes {given:?} name one twice").into());
+        }
         new.into_iter().try_fold(x.shallow_clone(), |x, axis| Ok(x.f_unsqueeze(axis)?))
     }))
 }
@@ -194,17 +197,23 @@ pub(super) fn triangle(making: &Making) -> Doing<Kernel> {
     }))
 }
 
+/// Sides whose square is a number.
+fn check_block(block: i64) -> Doing<()> {
+    if (1..=1 << 16).contains(&block) {
+        return Ok(());
+    }
+    Err(format!("attribute `blocksize` = {block} must be between 1 and 65536").into())
+}
+
 /// Blocks of pixels become channels, or the other way round.
 pub(super) fn depth_to_space(making: &Making) -> Doing<Kernel> {
     let block = making.node.attributes.int("blocksize", 0)?;
     let columns_first = making.node.attributes.only("mode", &["DCR", "CRD"])? == "CRD";
-    if block < 1 {
-        return Err("attribute `blocksize` must be positive".into());
-    }
+    check_block(block)?;
     Ok(one(move |inputs| {
         let x = inputs.tensor(0)?;
         let [n, c, h, w] = x.size()[..] else { return Err("takes images [N, C, H, W]".into()) };
-        if c % block.saturating_mul(block) != 0 {
+        if c < 1 || c % (block * block) != 0 {
             return Err(format!("{c} channels are not blocks of {block}×{block}").into());
         }
         let inner = c / (block * block);
@@ -219,9 +228,7 @@ pub(super) fn depth_to_space(making: &Making) -> Doing<Kernel> {
 
 pub(super) fn space_to_depth(making: &Making) -> Doing<Kernel> {
     let block = making.node.attributes.int("blocksize", 0)?;
-    if block < 1 {
-        return Err("attribute `blocksize` must be positive".into());
-    }
+    check_block(block)?;
     Ok(one(move |inputs| {
         let x = inputs.tensor(0)?;
         let [n, c, h, w] = x.size()[..] else { return Err("takes images [N, C, H, W]".into()) };
@@ -235,6 +242,9 @@ pub(super) fn one_hot(making: &Making) -> Doing<Kernel> {
     let at = making.node.attributes.int("axis", -1)?;
     Ok(one(move |inputs| {
         let (indices, depth) = (inputs.tensor(0)?, inputs.number(1)? as i64);
+        if depth < 1 {
+            return Err(format!("its depth is {depth}; it must be at least 1").into());
+        }
         let (values, at) = (inputs.tensor(2)?, axis(at, indices.dim() + 1)?);
         let mut shape = indices.size();
         shape.insert(at as usize, depth);

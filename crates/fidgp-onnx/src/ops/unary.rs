@@ -7,7 +7,7 @@ use crate::error::Doing;
 
 type Function = fn(&Tensor) -> Result<Tensor, TchError>;
 
-const FUNCTIONS: [(&str, Function); 33] = [
+const FUNCTIONS: [(&str, Function); 32] = [
     ("Abs", Tensor::f_abs),
     ("Acos", Tensor::f_acos),
     ("Acosh", Tensor::f_acosh),
@@ -40,7 +40,6 @@ const FUNCTIONS: [(&str, Function); 33] = [
     ("Sqrt", Tensor::f_sqrt),
     ("Tan", Tensor::f_tan),
     ("Tanh", Tensor::f_tanh),
-    ("Square", Tensor::f_square),
 ];
 
 pub(super) fn make(making: &Making) -> Doing<Kernel> {

@@ -7,7 +7,7 @@ use crate::attributes::Attributes;
 use crate::error::{Doing, Problem};
 
 /// Stride, dilation and borders of a window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Window {
     pub strides: Vec<i64>,
     pub dilations: Vec<i64>,

@@ -15,6 +15,13 @@ pub enum Start {
     Constant(f64),
     /// `N(0, sd²)`.
     Normal(f64),
+    /// `N(mean, sd²)`: numbers like those of a tensor that is known.
+    Around {
+        /// Their mean.
+        mean: f64,
+        /// Their deviation; all are the same where it is 0.
+        sd: f64,
+    },
 }
 
 /// A trainable tensor that belongs to no other layer. It is not decayed.
@@ -68,6 +75,7 @@ impl Layer for Parameter {
         let value = match self.start {
             Start::Constant(value) => Tensor::full(self.shape.as_slice(), value, (kind, device)),
             Start::Normal(sd) => key.fold(&self.name).normal(&self.shape, kind, device) * sd,
+            Start::Around { mean, sd } => key.fold(&self.name).normal(&self.shape, kind, device) * sd + mean,
         };
         self.value = Some(path.add("value", value, true));
         Ok(())
