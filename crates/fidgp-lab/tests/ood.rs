@@ -165,9 +165,11 @@ fn statistics_are_kept_while_the_weights_stay() {
         draws: 0,
         gradients: true,
         temperature,
+        posterior_sha256: None,
     };
     let weights = || weights_sha256(&store).unwrap();
     let sign = |seed| signature(&weights(), &basis(seed, None));
+    let fitted = Basis { posterior_sha256: Some("other".to_owned()), ..basis(1, None) };
     let (first, other, tempered) = (sign(1), sign(2), signature(&weights(), &basis(1, Some(1.5))));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ood-statistics.safetensors");
@@ -181,6 +183,7 @@ fn statistics_are_kept_while_the_weights_stay() {
     assert_eq!((&read.labels, &read.features, &read.columns), (&kept.labels, &kept.features, &kept.columns));
     assert_eq!(read.moments, kept.moments); // in the order of the network
     assert!(Statistics::read(&path, &other).is_none() && Statistics::read(&path, &tempered).is_none());
+    assert!(Statistics::read(&path, &signature(&weights(), &fitted)).is_none(), "of another posterior");
     let _ = tch::no_grad(|| weight.fill_(0.6));
     assert!(Statistics::read(&path, &sign(1)).is_none());
     std::fs::write(&path, b"broken").unwrap();

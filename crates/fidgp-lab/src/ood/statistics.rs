@@ -7,7 +7,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tch::{Device, Kind, Tensor};
 
-use super::observe::{Inducing, Observed};
+use super::observe::Inducing;
+use super::observed::Observed;
 use super::scorer::Columns;
 use crate::error::Result;
 pub use crate::files::STATISTICS_FILE;
@@ -53,6 +54,9 @@ pub struct Basis<'a> {
     pub gradients: bool,
     /// What the logits were divided by; none where nothing was fitted.
     pub temperature: Option<f64>,
+    /// Of the linearised posterior; none where weights are drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub posterior_sha256: Option<String>,
 }
 
 impl Statistics {

@@ -59,7 +59,7 @@ impl PosteriorRecord {
             decided: posterior.decided,
             dimensions: sizes.map(|sizes| if features { sizes.cols } else { sizes.rows * sizes.cols }).sum(),
             share: posterior.structure.share(),
-            conditional: posterior.conditional == OwnConditional::Kept,
+            conditional: !features && posterior.conditional == OwnConditional::Kept,
             step,
             sha256: None,
         }
@@ -120,6 +120,16 @@ pub fn read(folder: &Path, step: u64, model: &Model) -> Result<Option<Linearised
     posterior
         .map(|posterior| Some(LinearisedPosterior { directions, ..posterior }))
         .map_err(|error| broken(&tensors, error.to_string()))
+}
+
+/// The digest of a model's posterior; none where weights are drawn.
+///
+/// # Errors
+/// When a tensor cannot be read.
+pub fn digest(model: &Model) -> Result<Option<String>> {
+    let Some(posterior) = &model.posterior else { return Ok(None) };
+    let tensors = posterior.tensors();
+    checkpoint::sha256(tensors.iter().map(|(name, tensor)| (name, tensor))).map(Some)
 }
 
 /// What is recorded of the posterior in a folder, if it has one.

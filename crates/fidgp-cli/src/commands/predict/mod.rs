@@ -46,7 +46,9 @@ pub fn run(arguments: &Predict) -> Outcome {
     if arguments.json {
         let model = arguments.model.display().to_string();
         let failed: Vec<_> = failed.iter().map(failure).collect();
-        super::print_json(&json!({"model": model, "draws": effort.draws, "inputs": said.json, "failed": failed}))?;
+        super::print_json(
+            &json!({"model": model, "draws": predictor.draws(effort), "inputs": said.json, "failed": failed}),
+        )?;
     } else if writer.streams() {
         writer.rows(&said.json)?; // of pictures that are segmented; the others are written
     } else {

@@ -99,7 +99,7 @@ impl ServedModel {
             said = self.rows_said(&sound, effort).map_err(|error| beyond(&error, items.len()))?.into_iter();
         }
         let nothing = || ModelError::Failed("said nothing about an input".to_owned());
-        let draws = self.draws(effort);
+        let draws = self.predictor.draws(effort);
         let answer = |row: Result<(Vec<f64>, Vec<String>), ModelError>| {
             let (row, flags) = row?;
             Ok(Answer { flags, ..self.row_answer(said.next().ok_or_else(nothing)?, &row, draws) })
@@ -140,7 +140,14 @@ impl ServedModel {
         let map = said.map.to_png().map_err(|error| ModelError::Failed(error.to_string()))?;
         let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
         let prediction = Prediction::Pixels { shares: said.shares, uncertainty, map };
-        Ok(Answer { prediction, draws: self.draws(effort), error: None, flags: Vec::new(), ood: None, decision: None })
+        Ok(Answer {
+            prediction,
+            draws: self.predictor.draws(effort),
+            error: None,
+            flags: Vec::new(),
+            ood: None,
+            decision: None,
+        })
     }
 
     /// Refuses a picture by what it declares, before it is decoded.
@@ -170,10 +177,6 @@ impl ServedModel {
                 return;
             }
         }
-    }
-
-    fn draws(&self, effort: Effort) -> u64 {
-        effort.draws.unwrap_or(self.predictor.trained().config.predict.draws)
     }
 }
 
