@@ -172,8 +172,9 @@ pub struct Eval {
 
 /// Fit the linearised posterior to a trained network: uncertainty that grows away from the data.
 ///
-/// Takes one pass over the training data and trains nothing. The posterior is stored in the folder; eval, predict and export
-/// then use it. --set posterior.kind=flow removes it. Not for segmentation. See [posterior] in docs/guide.md.
+/// Takes one pass over the training data and trains nothing. The posterior is stored in the folder; eval, predict, ood, serve,
+/// calibrate and export then use it. results.json of a run is measured again. For numbers and classes, of tables and pictures;
+/// not for segmentation. --set posterior.kind=flow removes it. See [posterior] in docs/guide.md.
 #[derive(Debug, Args)]
 pub struct FitPosterior {
     /// A run folder, or a model folder
@@ -181,6 +182,9 @@ pub struct FitPosterior {
     /// Change a value of [posterior]: --set posterior.structure=low-rank, --set posterior.prior_precision=evidence
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
+    /// Leave results.json of the run as it is, instead of measuring again
+    #[arg(long)]
+    pub no_eval: bool,
     #[command(flatten)]
     pub place: Place,
     /// As JSON

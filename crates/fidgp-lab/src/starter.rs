@@ -20,6 +20,12 @@ const LABELLED_ROWS: usize = 50;
 const UNEVEN: usize = 5;
 /// Optimiser steps that a starter asks for, about.
 const STEPS: usize = 4000;
+/// A q so narrow that the training finds the mode.
+const NARROW: &str = "# narrow, so that the training finds the mode; the posterior around it is fitted afterwards\n\
+                      init_lamda = 0.0005\nmax_lamda = 0.001\ninit_sd_u = 0.0005\nmax_sd_u = 0.001\n";
+/// What predicts: by validation on small tables and pictures (`scripts/posterior`, `scripts/defaults`).
+const POSTERIOR: &str =
+    "[posterior]\nkind = \"linearised\" # uncertainty that grows away from the data; \"flow\" draws weights\n";
 
 /// A config and what was seen in the data.
 #[derive(Debug)]
@@ -150,13 +156,6 @@ fn table(path: &Path, target: Option<&str>, network: Option<&Path>) -> Result<St
         || "[network]\nkind = \"mlp\"\nhidden = [50]\nactivation = \"relu\"\nbatch_norm = false\n".to_owned(),
         Own::section,
     );
-    // numbers: the training finds the mode, the posterior around it is fitted afterwards
-    let posterior = if classes {
-        "init_lamda = 0.05\nmax_lamda = 0.1\ninit_sd_u = 0.005\nmax_sd_u = 0.1\n"
-    } else {
-        "init_lamda = 0.0005\nmax_lamda = 0.001\ninit_sd_u = 0.0005\nmax_sd_u = 0.001\n\n\
-         [posterior]\nkind = \"linearised\" # uncertainty that grows far from the data\n"
-    };
     let text = format!(
         "# {kind} from a table of {rows} rows. Written by `fidgp init`; every key: docs/guide.md.\n\
          name = {name}\nmethod = \"fidgp\" # others: deterministic, ensemble, mc-dropout, mean-field, …\nseed = 1\n\n\
@@ -165,7 +164,7 @@ fn table(path: &Path, target: Option<&str>, network: Option<&Path>) -> Result<St
          validation_fraction = 0.2 # set aside for `fidgp calibrate`\n\n\
          {network}\n\
          [inducing]\ninducing_rows = 50\ninducing_cols = 50\n\
-         posterior = {{ family = \"flow\", flow = {{ kind = \"diagonal\" }} }}\n{posterior}\n{likelihood}\n\
+         posterior = {{ family = \"flow\", flow = {{ kind = \"diagonal\" }} }}\n{NARROW}\n{POSTERIOR}\n{likelihood}\n\
          [train]\nepochs = {epochs}\nbatch_size = {batch}\noptimiser = {{ kind = \"adam\", learning_rate = 0.01 }}\n\
          schedule = {{ kind = \"cosine\" }}\nkl = {{ ml_epochs = 0, annealing_epochs = {annealing} }}\n\
          # small moves of Z, square here, turn all of W\n\
@@ -344,7 +343,7 @@ fn pictures(path: &Path, network: Option<&Path>) -> Result<Starter> {
          {network}\n\
          [inducing]\ninducing_rows = 48\ninducing_cols = 48\n\
          posterior = {{ family = \"flow\", flow = {{ kind = \"diagonal\" }} }}\ninit_lamda = 0.001\nmax_lamda = 0.03\n\
-         max_sd_u = 0.1\n\n[likelihood]\nkind = \"categorical\"\n\n\
+         max_sd_u = 0.1\n\n{POSTERIOR}\n[likelihood]\nkind = \"categorical\"\n\n\
          [train]\nepochs = {epochs}\nbatch_size = {batch}\noptimiser = {{ kind = \"adam\", learning_rate = 0.001 }}\n\
          schedule = {{ kind = \"cosine\" }}\nkl = {{ ml_epochs = 0.0, annealing_epochs = {annealing} }}\n\n\
          [predict]\ndraws = 8\n",

@@ -243,3 +243,39 @@ fn a_trained_network_is_taken_as_it_is() {
     let without = parse(&IMAGES, &["train.epochs=0".parse().unwrap()]).and_then(|config| config.check());
     assert!(without.unwrap_err().to_string().contains("[start]"));
 }
+
+/// A temperature is fitted to what predicts; a posterior that is fitted later makes it stale, and it says so.
+#[test]
+fn a_temperature_belongs_to_the_posterior_that_predicts() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let small = ["method=fidgp", "inducing={inducing_rows=4, inducing_cols=4}", "predict.draws=2"];
+    let config = config(&small);
+    trained(&config, &run);
+    let refit = |variance: &str| {
+        let mut trained = Trained::open_to_fit(&run, Device::Cpu).unwrap();
+        let set = ["posterior.kind=linearised".to_owned(), format!("posterior.variance={variance}")];
+        let set: Vec<Override> = set.iter().map(|set| set.parse().unwrap()).collect();
+        let config = parse(&trained.config.to_toml().unwrap(), &set).unwrap();
+        with_context(&run, true, |context| experiment::fit_posterior(&mut trained, &config, context, true).unwrap())
+    };
+    let fitted = refit("9");
+    let results = fitted.results.unwrap();
+    assert!(fitted.outdated.is_empty() && results.predicts_with.unwrap().contains("features"));
+    let found = calibrate::run(&config, &run, &fixture::cifar100_small(), Device::Cpu).unwrap();
+    assert!(found.posterior_sha256.is_some() && found.nll_after <= found.nll_before, "{found:?}");
+    let of_law = results.metrics["validation/cls/NLL"].unwrap();
+    assert!((found.nll_before - of_law).abs() < 0.1, "32 draws of the logits and 256: {found:?} {of_law}");
+    let cooled = measured(&run)["validation/cls/NLL"].unwrap();
+    assert!((found.nll_after - cooled).abs() < 0.1, "{found:?} {cooled}");
+    let again = refit("1");
+    assert_eq!(again.outdated, [TEMPERATURE_FILE]);
+    let error = Trained::open(&run, Device::Cpu).unwrap_err().to_string();
+    assert!(error.contains(TEMPERATURE_FILE) && error.contains("another posterior"), "{error}");
+    assert_eq!(refit("9").outdated, [TEMPERATURE_FILE]);
+    let opened = Trained::open(&run, Device::Cpu).unwrap(); // the same posterior again
+    let model = folder.path().join("model");
+    model_folder::export(&run, &opened, Dtype::F32, &model).unwrap();
+    let error = Trained::open_to_fit(&model, Device::Cpu).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("temperature"), "{error}");
+}

@@ -164,8 +164,10 @@ fn statistics_are_kept_while_the_weights_stay() {
         u: "mean".into(),
         gradients: true,
         temperature,
+        posterior_sha256: None,
     };
     let weights = || weights_sha256(&store).unwrap();
+    let fitted = Basis { posterior_sha256: Some("other".to_owned()), ..basis(1, None) };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ood-statistics.safetensors");
     let f32s = |shape: &[i64]| Key::new(3).normal(shape, Kind::Float, Device::Cpu).to_kind(Kind::Double);
@@ -186,6 +188,7 @@ fn statistics_are_kept_while_the_weights_stay() {
     assert_eq!(first.read().unwrap().columns, kept.columns, "fuller statistics stay");
     let forward = Basis { gradients: false, ..basis(1, None) };
     assert_eq!(cache(&forward).read().unwrap().columns, kept.columns, "a closer look serves a smaller request");
+    assert!(cache(&fitted).read().is_none(), "of another posterior");
 
     let _ = tch::no_grad(|| weight.fill_(0.6));
     assert!(cache(&basis(1, None)).read().is_none());

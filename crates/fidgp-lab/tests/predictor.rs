@@ -5,7 +5,12 @@ mod fixture;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use fidgp::Key;
-use fidgp::predict::{Effort, WeightDraws, classify, regress, segment};
+use fidgp::layer::{Curvature, Network};
+use fidgp::linearised::{FitConfig, LinearisedPosterior, Observed, fit};
+use fidgp::objective::NumberLikelihood;
+use fidgp::predict::{
+    Batch, Classified, Effort, PredictiveLaw, Regressed, Spent, WeightDraws, classify, regress, segment,
+};
 use fidgp_data::ChannelStatistics;
 use fidgp_lab::model::{Model, Signature};
 use fidgp_lab::ood::{ModelObserver, Observe, WeightChoice};
@@ -220,4 +225,96 @@ fn inputs_that_the_model_does_not_take_are_refused() {
     let mut pixels = predictor(&PIXELS, &[]);
     let grey = Tensor::zeros([1, 1, 32, 32], (Kind::Float, Device::Cpu));
     assert!(said(&mut pixels, Inputs::Pixels(grey)).contains("colour pictures"));
+}
+
+/// A law that says 3 ± 2 of everything, noise 1.
+#[derive(Debug)]
+struct Certain;
+
+impl PredictiveLaw for Certain {
+    fn classify(&mut self, _: &dyn Network, _: Batch, _: Effort) -> fidgp::Result<(Classified, Spent)> {
+        unreachable!("a regression")
+    }
+
+    fn regress(
+        &mut self,
+        _: &dyn Network,
+        _: &dyn NumberLikelihood,
+        batch: Batch,
+        _: Effort,
+    ) -> fidgp::Result<(Regressed, Spent)> {
+        let all = |number: f64| Tensor::full([1, batch.inputs.size()[0]], number, (Kind::Double, Device::Cpu));
+        let variance = Some(all(4.0).squeeze_dim(0));
+        Ok((Regressed { means: all(3.0), noise: all(1.0), variance }, Spent { draws: 0, error: 0.0 }))
+    }
+}
+
+/// The posterior of a network, fitted to some inputs.
+fn posterior_of(trained: &Trained, inputs: Tensor) -> LinearisedPosterior {
+    let tangent = trained.model.centre(&[]).unwrap();
+    let observe = |_: usize, _: i64, outputs: &Tensor| {
+        let curvature = Curvature { diagonal: outputs.ones_like(), outer: None };
+        Ok(Observed { curvature, misfit: None })
+    };
+    let rows = inputs.size()[0];
+    fit(&tangent, &mut std::iter::once(Ok(inputs)), rows, &observe, &FitConfig::default()).unwrap()
+}
+
+/// What a law states of its mean is epistemic, also for a model that has a posterior of its own.
+#[test]
+fn a_law_of_ones_own_predicts_and_its_variance_is_epistemic() {
+    let plain = trained(&CURVE, &[]);
+    let mut fitted = trained(&CURVE, &[]);
+    fitted.model.posterior = Some(posterior_of(&fitted, Key::new(1).normal(&[30, 1], Kind::Float, Device::Cpu)));
+    for trained in [plain, fitted] {
+        let mut predictor = Predictor::with_law(trained, Box::new(Certain));
+        let said = predictor.regress(&[0.2, 7.0], Effort::default()).unwrap();
+        for said in said {
+            assert!((said.mean - 3.0).abs() < 1e-12 && (said.epistemic_sd - 2.0).abs() < 1e-12, "{said:?}");
+            assert!((said.noise_sd - 1.0).abs() < 1e-12 && (said.sd - 5_f64.sqrt()).abs() < 1e-12, "{said:?}");
+        }
+    }
+}
+
+/// The law keeps the centre, and says at every call what the posterior says.
+#[test]
+fn a_linearised_posterior_predicts_numbers_as_it_is() {
+    let mut trained = trained(&CURVE, &[]);
+    trained.model.posterior = Some(posterior_of(&trained, Key::new(1).normal(&[30, 1], Kind::Float, Device::Cpu)));
+    let posterior = trained.model.posterior.as_ref().unwrap();
+    let rows = Key::new(2).normal(&[70, 1], Kind::Float, Device::Cpu);
+    let likelihood = trained.model.likelihood.reading().numbers().unwrap();
+    let tangent = trained.model.tangent(posterior).unwrap();
+    let expected = posterior.regress(&tangent, likelihood, &[rows.shallow_clone()]).unwrap();
+    let [mean, epistemic] = [&expected.mean, &expected.epistemic].map(numbers);
+    let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY).unwrap();
+    for _ in 0..2 {
+        for (i, said) in predictor.regress(&numbers(&rows), Effort::default()).unwrap().iter().enumerate() {
+            assert!((said.mean - mean[i]).abs() < 1e-6 && (said.epistemic_sd - epistemic[i].sqrt()).abs() < 1e-6);
+        }
+    }
+    assert_eq!(predictor.draws(Effort::default()), 0);
+    assert!(predictor.basis(0).contains("linearised posterior (dense, 3 layers), in closed form"));
+}
+
+/// A model with a posterior has a score of a single pass, and needs no draws of the weights for its entropies.
+#[test]
+fn the_posterior_has_a_score_of_its_own() {
+    let pixels = pictures(4);
+    let plain = trained(&IMAGES, &[]);
+    let observer = ModelObserver::new(&plain, WeightChoice::Mean, 0, false).unwrap();
+    let seen = observer.observe(&pixels).unwrap();
+    assert!(seen.linearised.is_none() && seen.draws.is_none());
+    let mut fitted = trained(&IMAGES, &[]);
+    let x = fitted.model.normalisation.as_ref().unwrap().apply(&pictures(20));
+    fitted.model.posterior = Some(posterior_of(&fitted, x));
+    let observer = ModelObserver::new(&fitted, WeightChoice::Mean, 0, false).unwrap();
+    let seen = observer.observe(&pixels).unwrap();
+    let posterior = fitted.model.posterior.as_ref().unwrap();
+    let inputs = [fitted.model.normalisation.as_ref().unwrap().apply(&pixels)];
+    let expected = posterior.variance(&fitted.model.tangent(posterior).unwrap(), &inputs).unwrap().log();
+    let gap = (seen.linearised.unwrap() - expected).abs().max().double_value(&[]);
+    assert!(gap < 1e-9, "{gap}");
+    let (total, mutual) = seen.draws.unwrap();
+    assert!(mutual.min().double_value(&[]) > -1e-9 && total.max().double_value(&[]) > 0.0);
 }

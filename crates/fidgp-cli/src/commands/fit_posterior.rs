@@ -1,56 +1,75 @@
 //! `fidgp fit-posterior`
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use fidgp_lab::config::{self, Override};
-use fidgp_lab::files::{CONFIG_FILE, TEMPERATURE_FILE};
+use fidgp_lab::experiment::{self, FittedPosterior};
 use fidgp_lab::predict::Trained;
-use fidgp_lab::{device, experiment};
+use fidgp_lab::run_folder::RunContext;
+use fidgp_lab::{LabError, device};
 
 use super::Outcome;
-use super::train::{data_root, threads_for};
+use super::train::{command_line, data_root, threads_for};
 use crate::args::FitPosterior;
 
 /// What is asked for where nothing else is said.
 const KIND: &str = "posterior.kind=linearised";
 
 pub fn run(arguments: &FitPosterior) -> Outcome {
+    if !arguments.overrides.iter().all(|one| one.sets("posterior")) {
+        let why = "of other keys than posterior.… has no effect on what is trained already: leave them out";
+        return Err(LabError::config("--set", why));
+    }
     let device = device::choose(&arguments.place.device)?;
-    let mut predictor = if arguments.run.join(CONFIG_FILE).exists() {
-        Trained::as_trained(&arguments.run, device, arguments.place.data.as_deref())?
-    } else {
-        Trained::open(&arguments.run, device)?
-    };
+    let mut predictor = Trained::open_to_fit(&arguments.run, device)?;
     let mut config = predictor.config.clone();
     config.posterior = config.posterior.filter(config::PosteriorConfig::is_linearised);
     let kind = KIND.parse::<Override>()?;
     let overrides: Vec<_> = [kind].into_iter().chain(arguments.overrides.iter().cloned()).collect();
     let config = config::parse(&config.to_toml()?, &overrides)?;
     tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
-    let data = data_root(arguments.place.data.as_deref(), &config)?;
-    let was_tempered = arguments.run.join(TEMPERATURE_FILE).exists();
-    let record = experiment::fit_posterior(&mut predictor, &config, &arguments.run, &data)?;
+    let (data, stop) = (data_root(arguments.place.data.as_deref(), &config)?, AtomicBool::new(false));
+    let context = RunContext { command: Some(command_line()), ..RunContext::new(&arguments.run, data, device, &stop) };
+    let fitted = experiment::fit_posterior(&mut predictor, &config, &context, !arguments.no_eval)?;
     if arguments.json {
-        super::print_json(&record)?;
-        return Ok(ExitCode::SUCCESS);
+        super::print_json(&fitted.record)?;
+    } else {
+        said(&fitted, arguments)?;
     }
-    let Some(record) = record else {
-        tell!("{}: no linearised posterior any more, weights are drawn as they were trained", arguments.run.display());
-        return Ok(ExitCode::SUCCESS);
-    };
-    super::print(&format!(
-        "{} posterior over {} layers: prior precision {:.4}, noise precision {:.4} of the trained one; the data decide {:.1} \
-         of {} directions\n",
-        record.structure,
-        record.layers.len(),
-        record.prior_precision,
-        record.noise_precision,
-        record.decided,
-        record.dimensions
-    ))?;
-    if was_tempered {
-        tell!("{TEMPERATURE_FILE} is removed: it was fitted to weight draws");
+    if !fitted.outdated.is_empty() {
+        let files = fitted.outdated.join(" and ");
+        tell!(
+            "warning: {files} belonged to what predicted before: run `fidgp calibrate {}` again",
+            arguments.run.display()
+        );
     }
-    tell!("`fidgp eval {0}` and `fidgp predict {0}` now use it", arguments.run.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn said(fitted: &FittedPosterior, arguments: &FitPosterior) -> Result<(), LabError> {
+    let folder = arguments.run.display();
+    if let Some(record) = &fitted.record {
+        super::print(&format!(
+            "{} posterior over {} layers: prior precision {:.4}, noise precision {:.4} of the trained one; the data decide \
+             {:.1} of {} directions\n",
+            record.structure,
+            record.layers.len(),
+            record.prior_precision,
+            record.noise_precision,
+            record.decided,
+            record.dimensions
+        ))?;
+    }
+    if let Some(results) = &fitted.results {
+        super::print("\n")?;
+        super::print_metrics(results)?;
+        tell!("{folder}/results.json is now of these predictions");
+    }
+    if fitted.record.is_some() {
+        tell!("`fidgp predict {folder}`, `eval`, `ood`, `serve`, `calibrate` and `export` now use the posterior");
+    } else {
+        tell!("{folder}: no linearised posterior any more, weights are drawn as they were trained");
+    }
+    Ok(())
 }

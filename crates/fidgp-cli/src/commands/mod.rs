@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp_lab::LabError;
 use fidgp_lab::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
-use fidgp_report::record::Results;
+use fidgp_report::record::{Results, Uncertainty};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -165,7 +165,14 @@ fn print_metrics(results: &Results) -> Result<(), LabError> {
         format!("{name:width$}  {value}{error}{notes}\n")
     };
     print(&results.metrics.iter().map(line).collect::<String>())?;
-    let Some(uncertainty) = &results.uncertainty else { return Ok(()) };
+    if let Some(law) = &results.predicts_with {
+        print(&format!("\npredicted with the {law}\n"))?;
+    }
+    results.uncertainty.as_ref().map_or(Ok(()), print_uncertainty)
+}
+
+/// Prints how much of an uncertainty is epistemic, and what is wrong with it.
+fn print_uncertainty(uncertainty: &Uncertainty) -> Result<(), LabError> {
     print(&format!("\n{}\n", uncertainty.sentence()))?;
     uncertainty.warnings.iter().for_each(|warning| tell!("warning: {warning}"));
     Ok(())

@@ -22,6 +22,7 @@ pub fn run(arguments: &Wrap) -> Outcome {
         super::print_json(&report)?;
     } else {
         super::print(&table(&report))?;
+        super::print_uncertainty(&report.uncertainty)?;
     }
     if let Some(why) = &report.statistics_kept {
         tell!("BatchNorm statistics are those of the file: {why}");

@@ -269,3 +269,66 @@ fn a_run_is_compared_with_reference_posteriors() {
         .ends(0);
     place.fidgp(&["reference", "normed"]).ends(2).says(&["batch_norm = false"]);
 }
+
+/// What is said of a run is of what predicts: results, page, predictions, card; and what was measured before is gone.
+#[test]
+fn everything_says_that_the_posterior_predicts() {
+    let place = place();
+    place.fidgp(&[&TRAIN[..], &["run"]].concat()).ends(0);
+    let before = json(&place.path("run/results.json"));
+    assert!(before["predicts_with"].is_null());
+    fs::create_dir_all(place.path("run/ood")).unwrap();
+    place.write("run/ood/ood.json", "{}");
+    let fit = |model: &str, more: &[&str]| {
+        place.fidgp(&[&["fit-posterior", model, "--device", "cpu", "--data", "data"], more].concat())
+    };
+    fit("run", &["--set", "data.path=other.csv"]).ends(2).says(&["posterior.", "no effect"]);
+    fit("run", &["--no-eval"]).ends(0);
+    assert_eq!(json(&place.path("run/results.json")), before);
+    assert!(!place.path("run/ood/ood.json").exists(), "it was of weight draws");
+    let said = fit("run", &[]).ends(0);
+    assert!(said.out.contains("predicted with the linearised posterior (dense, 2 layers)"), "{}", said.out);
+    let after = json(&place.path("run/results.json"));
+    assert_ne!(after["metrics"]["reg/EpistemicSD"], before["metrics"]["reg/EpistemicSD"]);
+    assert_eq!(after["time"]["train_seconds"], before["time"]["train_seconds"]);
+    let command = after["command"].as_str().unwrap();
+    assert!(command.starts_with("fidgp train") && command.contains("&& fidgp fit-posterior run"), "{command}");
+    place.fidgp(&["report", "run"]).ends(0);
+    let page = fs::read_to_string(place.path("run/report.html")).unwrap();
+    assert!(page.contains("Predicted with the linearised posterior"));
+    place.write("rows.csv", ROWS);
+    let said = place.fidgp(&["predict", "run", "rows.csv", "--device", "cpu"]).ends(0);
+    assert!(said.out.contains("in closed form") && !said.out.contains("weight draws"), "{}", said.out);
+    let said = place.fidgp(&["predict", "run", "rows.csv", "--device", "cpu", "--json"]).ends(0);
+    assert_eq!(serde_json::from_str::<Value>(&said.out).unwrap()["draws"], 0);
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    let card = |model: &str| fs::read_to_string(place.path(&format!("{model}/README.md"))).unwrap();
+    assert!(card("model").contains("in closed form") && !card("model").contains("weight draws"), "{}", card("model"));
+    fit("run", &["--set", "posterior.kind=flow"]).ends(0);
+    assert_eq!(
+        json(&place.path("run/results.json"))["metrics"]["reg/EpistemicSD"],
+        before["metrics"]["reg/EpistemicSD"]
+    );
+    place.fidgp(&["export", "run", "--out", "drawn"]).ends(0);
+    assert!(card("drawn").contains("mean over weight draws"));
+    fit("drawn", &[]).ends(0);
+    assert!(card("drawn").contains("in closed form") && card("drawn").contains("measured with weight draws"));
+    fit("drawn", &["--set", "posterior.kind=flow"]).ends(0);
+    assert!(card("drawn").contains("mean over weight draws") && !card("drawn").contains("before it was fitted"));
+}
+
+/// What has no effect is refused: evidence and conditional of features, a noise level of classes.
+#[test]
+fn settings_without_effect_are_refused() {
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/cifar100-fidgp-all-pretrained.toml");
+    let segmented = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/camvid-fidgp-four.toml");
+    let place = Place::new();
+    let refused = |config: &str, set: &str, words: &[&str]| {
+        let line = ["train", config, "--dry-run", "--set", "posterior.kind=linearised", "--set", set];
+        place.fidgp(&line).ends(2).says(words);
+    };
+    refused(config, "posterior.prior_precision=evidence", &["posterior.prior_precision", "posterior.variance"]);
+    refused(config, "posterior.conditional=kept", &["posterior.conditional", "gradients"]);
+    refused(config, "posterior.noise=evidence", &["posterior.noise", "classes"]);
+    refused(segmented, "posterior.rank=3", &["posterior.kind", "masks", "flow"]);
+}

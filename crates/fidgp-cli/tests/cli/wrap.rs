@@ -69,7 +69,13 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
     // as many inducing rows and columns as the rank: the same network
     assert_eq!(stage(0)["accuracy"], stage(1)["accuracy"], "{said}");
     assert!((stage(0)["nll"].as_f64().unwrap() - stage(1)["nll"].as_f64().unwrap()).abs() < 1e-3, "{said}");
-    assert_eq!(said["stages"].as_array().unwrap().len(), 4);
+    assert_eq!(said["stages"].as_array().unwrap().len(), 5);
+    assert!(stage(4)["name"].as_str().unwrap().contains("linearised posterior (kronecker, features of"), "{said}");
+    assert!(said["uncertainty"]["share"].as_f64().unwrap() > 0.005, "{}", said["uncertainty"]);
+    assert_eq!(json(&place.path("wrapped/posterior.json"))["step"], 0);
+    let drawn = ["--weights", weights, "--set", "posterior.kind=flow"];
+    let drawn = wrap(&place, &drawn).ends(0);
+    assert!(!drawn.out.contains("linearised posterior (") && drawn.err.contains("practically nil"), "{}", drawn.err);
     assert!(
         said["start"]["layers"].as_array().unwrap().iter().all(|layer| layer["energy_kept"].as_f64().unwrap() > 0.999)
     );
@@ -96,6 +102,8 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
     let epochs = fs::read_to_string(place.path("wrapped/metrics.jsonl")).unwrap();
     assert_eq!(epochs.lines().count(), 2);
     assert_eq!(json(&place.path("wrapped/results.json"))["method"], "fidgp");
+    let step = json(&place.path("wrapped/posterior.json"))["step"].as_u64().unwrap();
+    assert!(step > 0, "fitted anew to the trained weights");
     place.fidgp(&["fit-posterior", "wrapped", "--device", "cpu", "--data", data]).ends(0);
     place.fidgp(&["eval", "wrapped", "--device", "cpu", "--data", data]).ends(0);
 }

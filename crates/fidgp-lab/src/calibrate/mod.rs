@@ -98,12 +98,7 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     } else {
         Trained::open(folder, *device)?
     };
-    let is_linearised = trained.model.posterior.is_some();
-    if is_linearised && (trained.model.temperature.is_some() || folder.join(TEMPERATURE_FILE).exists()) {
-        let why = "was fitted to weight draws, and a linearised posterior predicts now: remove it";
-        return Err(LabError::File { path: folder.join(TEMPERATURE_FILE), why: why.to_owned() });
-    }
-    if !is_tempered || is_linearised {
+    if !is_tempered {
         let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
         let gathered = examples::gather(&mut predictor, request, progress)?;
         return Ok((None, predictor, gathered));

@@ -14,6 +14,7 @@ use crate::experiment::norms;
 use crate::experiment::task::{Set, Sets, SplitRole};
 use crate::model::Model;
 use crate::run_folder::norms::are_missing;
+use crate::run_folder::posterior;
 use crate::run_folder::{Temperature, restore_as_trained, same_classes, same_examples};
 use crate::source::ImageSet;
 use crate::train::checkpoint;
@@ -22,6 +23,8 @@ use crate::train::checkpoint;
 const DIVIDED: usize = 400;
 /// One in so many of them is.
 const ONE_IN: usize = 4;
+/// Draws of the logits of a linearised posterior that a temperature is fitted to: all of them are held at once.
+const LOGIT_DRAWS: i64 = 32;
 
 /// A run opened to be calibrated: its network as it was trained, and its validation examples.
 pub(super) struct Opened {
@@ -39,10 +42,6 @@ impl Opened {
         same_examples(run, &sets.train.trained_on())?; // else some of them may have been trained on
         let mut model = Model::init(config, &sets.train.signature(config)?, device)?;
         let step = restore_as_trained(config, run, &mut model)?;
-        if model.posterior.is_some() {
-            let why = "= \"linearised\": a temperature is fitted to weight draws, and no draw predicts here";
-            return Err(LabError::config("posterior.kind", why));
-        }
         if are_missing(config, &model) {
             let train = sets.train.source(config, &model, SplitRole::Measuring, device)?;
             norms::estimate(config, &mut model, train.as_ref())?;
@@ -64,6 +63,7 @@ impl Opened {
             examples: labels.size()[0] as usize,
             step: self.step,
             weights_sha256: Some(checkpoint::sha256_of(&self.model.store)?),
+            posterior_sha256: posterior::digest(&self.model)?,
             nll_before,
             nll_after,
             ece_before,
@@ -115,8 +115,20 @@ pub(crate) fn check(config: &RunConfig) -> Result<()> {
     Err(LabError::config("data.set", format!("is {what}; temperatures are for the classification of images")))
 }
 
-/// Logits of every draw or member, and the labels. `[K, N, C]`, `[N]`
+/// Logits of every draw or member, or of draws of the linearised posterior where that predicts, and the labels.
+/// `[K, N, C]`, `[N]`
 fn logits(config: &RunConfig, model: &Model, set: &dyn ImageSet) -> Result<(Tensor, Tensor)> {
+    if let Some(posterior) = &model.posterior {
+        let (tangent, key) = (model.tangent(posterior)?, Key::new(config.seed).fold("predict"));
+        let (mut all, mut labels) = (Vec::new(), Vec::new());
+        for chunk in set.chunks(config.predict.batch_size) {
+            let (batches, truth) = chunk?;
+            let drawn = posterior.logits(&tangent, &batches, LOGIT_DRAWS, key)?;
+            all.push(drawn.to_kind(Kind::Float).to_device(Device::Cpu));
+            labels.push(truth.to_device(Device::Cpu));
+        }
+        return Ok((Tensor::f_cat(&all, 1)?, Tensor::f_cat(&labels, 0)?));
+    }
     let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
     let members = model.network.members();
     let (mut all, mut labels) = (Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ use crate::record::comparison::Differing;
 const MEANT_TO: [&str; 3] = ["name", "method", "seed"];
 
 /// Sections of which a method has its own keys.
-const OF_METHODS: [&str; 2] = ["baseline.", "inducing."];
+const OF_METHODS: [&str; 3] = ["baseline.", "inducing.", "posterior."];
 
 /// One of these that is a part of the training all the same.
 const OF_TRAINING: &str = "baseline.weight_decay";
@@ -43,4 +43,21 @@ fn flat(prefix: &str, table: &Table) -> Vec<(String, String)> {
         value => vec![(format!("{prefix}{key}"), value.to_string())],
     };
     table.iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn what_only_one_method_has_is_no_difference() {
+        let text = include_str!("../../../../configs/table.toml");
+        let of = |method: &str| parse(text, &[method.parse().unwrap()]).unwrap();
+        let found = differing(&[of("method=deterministic"), of("method=fidgp")]).unwrap();
+        let keys: Vec<_> = found.iter().map(|one| one.key.as_str()).collect();
+        assert!(keys.iter().all(|key| !key.starts_with("posterior.") && !key.starts_with("inducing.")), "{keys:?}");
+        let both = [of("posterior.prior_precision=2.0"), of("posterior.prior_precision=3.0")];
+        assert_eq!(differing(&both).unwrap()[0].key, "posterior.prior_precision");
+    }
 }

@@ -177,6 +177,30 @@ impl RunConfig {
         }
     }
 
+    /// Refuses what the directions or the task leave without effect.
+    fn check_directions(&self, linearised: &LinearisedConfig) -> Result<()> {
+        let refused = |key: &str, why: &str| Err(LabError::config(format!("posterior.{key}"), why));
+        let is_evidence = matches!(linearised.prior_precision, PrecisionConfig::Word(_));
+        let (own_noise, kept) =
+            (linearised.noise == NoiseLevelConfig::Evidence, linearised.conditional == ConditionalConfig::Kept);
+        if linearised.directions(self.data.has_images()) == Directions::Features {
+            if is_evidence {
+                let why = "= \"evidence\" has no effect on features, whose level is posterior.variance; set that, or \
+                           posterior.directions = \"gradients\"";
+                return refused("prior_precision", why);
+            }
+            if kept {
+                let why =
+                    "= \"kept\" has no effect on features; leave it out, or set posterior.directions = \"gradients\"";
+                return refused("conditional", why);
+            }
+        }
+        if own_noise && (self.predicts_classes() || self.data.has_images()) {
+            return refused("noise", "= \"evidence\" is for regressions: classes have no noise level; leave it out");
+        }
+        Ok(())
+    }
+
     /// Inducing layers to be linearised in, numbers that can be.
     pub(super) fn check_posterior(&self) -> Result<()> {
         let Some(posterior) = &self.posterior else { return Ok(()) };
@@ -186,14 +210,15 @@ impl RunConfig {
         }
         let PosteriorConfig::Linearised(linearised) = posterior else { return Ok(()) };
         if matches!(self.data, DataConfig::Segmentation(_)) {
-            let why = "= \"linearised\" needs derivatives of every pixel's outputs, as many backward passes as pixels times \
-                       classes, for each picture; use \"flow\" for pictures with masks";
+            let why = "= \"linearised\" is not there for pictures with masks: gradients would need as many backward passes as \
+                       pixels times classes for each picture, and features of single pixels are not built; use \"flow\"";
             return Err(LabError::config("posterior.kind", why));
         }
         if !(linearised.variance > 0.0 && linearised.variance.is_finite()) {
             let why = format!("{} must be greater than 0", linearised.variance);
             return Err(LabError::config("posterior.variance", why));
         }
+        self.check_directions(linearised)?;
         if linearised.rank < 1 {
             return Err(LabError::config("posterior.rank", format!("{} must be at least 1", linearised.rank)));
         }

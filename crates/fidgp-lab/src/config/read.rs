@@ -22,7 +22,7 @@ pub struct Override {
 
 impl Override {
     /// Whether it sets a key, or something within it.
-    pub(super) fn sets(&self, key: &str) -> bool {
+    pub fn sets(&self, key: &str) -> bool {
         self.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 }

@@ -12,7 +12,7 @@ mod tally;
 
 pub use classification::{BINS, Evaluation, classify, classify_by};
 pub use meter::Meter;
-pub(crate) use regression::closed_form;
+pub(crate) use regression::regress_by;
 pub use regression::{Forecast, examples, figure, forecast, metrics, notes};
 pub use segmentation::{EachSegmented, PixelEvaluation, pixel_classes, segment_set};
 pub use spread::{Spread, permuted_pixels, shuffled_columns};

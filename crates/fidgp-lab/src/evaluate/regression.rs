@@ -1,9 +1,8 @@
 //! Metrics of a regression, in the units of the data.
 
 use fidgp::Key;
-use fidgp::linearised::{LinearisedPosterior, NormalForecast};
 use fidgp::objective::NumberLikelihood;
-use fidgp::predict::{Regressed, regress};
+use fidgp::predict::{Batch, Effort, PredictiveLaw, Regressed, regress};
 use fidgp_data::Standardiser;
 use fidgp_metrics::{MixtureForecast, Noise, mae, names, rmse, total_variance};
 use tch::{Kind, Tensor};
@@ -30,31 +29,33 @@ pub struct Forecast {
     pub noise: Vec<f64>,
     /// N.
     pub points: usize,
-    /// Of a law in closed form (K = 1), the epistemic part of `noise`, which is then the whole variance. `[N]`
+    /// Of a law that states the variance of its mean (K = 1), the epistemic part of `noise`, which is then the whole variance. `[N]`
     pub epistemic: Option<Vec<f64>>,
     /// Means and variances of the logarithm, where that is predicted: `means` and `noise` follow from them. `[K, N]`
     pub logarithm: Option<[Vec<f64>; 2]>,
 }
 
 impl Forecast {
-    /// Predictions with the standardisation of the target undone.
+    /// Predictions with the standardisation of the target undone. The variance that a law states is the epistemic part.
     ///
     /// # Errors
     /// When libtorch cannot read them.
     pub fn of(predicted: &Regressed, scale: Option<&Standardiser>) -> Result<Self> {
         let flat = |tensor: &Tensor| Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]));
-        let (mut means, mut noise) = (flat(&predicted.means)?, flat(&predicted.noise)?);
+        let unit = scale.map_or(1.0, |scale| scale.inverse_target_sd(1.0)).powi(2);
+        let mut means = flat(&predicted.means)?;
         if let Some(scale) = scale {
-            let unit = scale.inverse_target_sd(1.0);
             for mean in &mut means {
                 *mean = scale.inverse_target(*mean);
             }
-            for variance in &mut noise {
-                *variance *= unit * unit;
-            }
         }
+        let epistemic = predicted.variance.as_ref().map(|stated| flat(&(stated * unit))).transpose()?;
+        let noise = match &predicted.variance {
+            Some(stated) => flat(&((predicted.aleatoric() + stated) * unit))?,
+            None => flat(&(&predicted.noise * unit))?,
+        };
         let points = predicted.means.size()[1] as usize;
-        let found = Self { means, noise, points, epistemic: None, logarithm: None };
+        let found = Self { means, noise, points, epistemic, logarithm: None };
         Ok(if scale.is_some_and(|scale| scale.target_log) { found.of_logarithm() } else { found })
     }
 
@@ -133,44 +134,29 @@ pub fn forecast(
     let Some(likelihood) = model.likelihood.reading().numbers() else {
         return Err(LabError::config("likelihood.kind", "must be \"gaussian\" for a regression"));
     };
-    if let Some(posterior) = &model.posterior {
-        return closed_form(model, posterior, likelihood, (data, batch), scale);
+    if model.posterior.is_none() {
+        return Forecast::of(&regress(&model.draws(draws, key)?, likelihood, &data.batches(batch))?, scale);
     }
-    Forecast::of(&regress(&model.draws(draws, key)?, likelihood, &data.batches(batch))?, scale)
+    let mut law = model.law(draws, key, 0)?;
+    Forecast::of(&regress_by(law.as_mut(), model, likelihood, (&data.batches(batch), 0), Effort::default())?, scale)
 }
 
-/// The forecast of a linearised posterior: one Gaussian for each point.
-pub(crate) fn closed_form(
+/// What a law says of rows, batch by batch, in the units of the training.
+///
+/// # Errors
+/// When a batch does not fit the network, or the effort is impossible.
+pub(crate) fn regress_by(
+    law: &mut dyn PredictiveLaw,
     model: &Model,
-    posterior: &LinearisedPosterior,
     likelihood: &dyn NumberLikelihood,
-    (data, batch): (&TableSource, usize),
-    scale: Option<&Standardiser>,
-) -> Result<Forecast> {
-    let predicted = closed_form_of(model, posterior, likelihood, &data.batches(batch))?;
-    let unit = scale.map_or(1.0, |scale| scale.inverse_target_sd(1.0)).powi(2);
-    let flat = |tensor: Tensor| Vec::<f64>::try_from(tensor.to_device(tch::Device::Cpu));
-    let mean = flat(predicted.mean())?;
-    let found = Forecast {
-        means: mean.iter().map(|mean| scale.map_or(*mean, |scale| scale.inverse_target(*mean))).collect(),
-        noise: flat((predicted.epistemic() + predicted.aleatoric()) * unit)?,
-        points: mean.len(),
-        epistemic: Some(flat(predicted.epistemic() * unit)?),
-        logarithm: None,
-    };
-    Ok(if scale.is_some_and(|scale| scale.target_log) { found.of_logarithm() } else { found })
-}
-
-/// The same in the units of the training, as tensors.
-fn closed_form_of(
-    model: &Model,
-    posterior: &LinearisedPosterior,
-    likelihood: &dyn NumberLikelihood,
-    batches: &[Tensor],
+    (batches, first): (&[Tensor], u64),
+    effort: Effort,
 ) -> Result<Regressed> {
-    let tangent = model.tangent(posterior)?;
-    let NormalForecast { mean, epistemic, noise } = posterior.regress(&tangent, likelihood, batches)?;
-    Ok(Regressed { means: mean.unsqueeze(0), noise: noise.unsqueeze(0), variance: Some(epistemic) })
+    let mut parts = Vec::new();
+    for (number, inputs) in (first..).zip(batches) {
+        parts.push(law.regress(model.network.as_ref(), likelihood, Batch { inputs, number }, effort)?.0);
+    }
+    Ok(Regressed::joined(&parts)?)
 }
 
 /// RMSE of the mean; NLL, CRPS and coverage of the mixture over draws; mean epistemic deviation.

@@ -1,5 +1,7 @@
 //! Whether the epistemic part of a network's uncertainty says anything.
 
+use fidgp::linearised::Directions;
+
 use super::task::{HeldOut, Task};
 use crate::config::RunConfig;
 use crate::error::Result;
@@ -41,15 +43,21 @@ pub fn uncertainty(task: &dyn Task, model: &Model) -> Result<Option<Uncertainty>
         return Ok(None);
     }
     let config = task.config();
-    let Some(spreads) = tch::no_grad(|| task.spreads(model, config.predict.draws))? else { return Ok(None) };
+    let spreads = tch::no_grad(|| task.spreads(model, config.predict.draws))?;
+    Ok(spreads.map(|spreads| judged(config, model, &spreads)))
+}
+
+/// What spreads of a model say.
+pub fn judged(config: &RunConfig, model: &Model, spreads: &Spreads) -> Uncertainty {
     let numbers = model.likelihood.reading().numbers().is_some();
-    Ok(Some(record(config, &spreads, (numbers, model.posterior.is_some()), at_bounds(model))))
+    let linear = model.posterior.as_ref().map(|posterior| posterior.directions);
+    record(config, spreads, (numbers, linear), at_bounds(model))
 }
 
 fn record(
     config: &RunConfig,
     spreads: &Spreads,
-    (numbers, linearised): (bool, bool),
+    (numbers, linear): (bool, Option<Directions>),
     bounds: Option<AtBounds>,
 ) -> Uncertainty {
     let finite = |number: f64| number.is_finite().then_some(number);
@@ -63,29 +71,38 @@ fn record(
         scrambled,
         sd_at_bound: bounds.map(|bounds| bounds.sd),
         lamda_at_bound: bounds.map(|bounds| bounds.lamda),
-        warnings: warnings(spreads, advice(config, linearised), bounds.filter(|_| !linearised)),
+        warnings: warnings(spreads, linear.is_some(), advice(config, linear), bounds.filter(|_| linear.is_none())),
     }
 }
 
 /// What to change, by what predicts.
-fn advice(config: &RunConfig, linearised: bool) -> &'static str {
-    if linearised {
-        "try `fidgp fit-posterior RUN --set posterior.prior_precision=evidence`, or all layers in posterior.layers"
-    } else if config.method.about().is_inducing {
-        "fit a linearised posterior to what is trained (`fidgp fit-posterior RUN`), or train with a larger inducing.max_sd_u \
-         and inducing.max_lamda"
-    } else {
-        "give the method more spread (dropout rate, prior deviation, members), or take another method"
+fn advice(config: &RunConfig, linear: Option<Directions>) -> &'static str {
+    match linear {
+        Some(Directions::Features) => {
+            "try `fidgp fit-posterior RUN --set posterior.variance=3` (1 is usual), or all layers in posterior.layers"
+        }
+        Some(Directions::Gradients) => {
+            "try `fidgp fit-posterior RUN --set posterior.prior_precision=evidence`, or all layers in posterior.layers"
+        }
+        None if config.method.about().is_inducing => {
+            "fit a linearised posterior to what is trained (`fidgp fit-posterior RUN`), or train with a larger \
+             inducing.max_sd_u and inducing.max_lamda"
+        }
+        None => "give the method more spread (dropout rate, prior deviation, members), or take another method",
     }
 }
 
-fn warnings(spreads: &Spreads, advice: &str, bounds: Option<AtBounds>) -> Vec<String> {
+fn warnings(spreads: &Spreads, linearised: bool, advice: &str, bounds: Option<AtBounds>) -> Vec<String> {
     let mut all = Vec::new();
-    if spreads.own.share().is_none_or(|share| share < PRACTICALLY_NIL) {
+    let is_nil = spreads.own.share().is_none_or(|share| share < PRACTICALLY_NIL);
+    // with many rows little is open at inputs like them: a law that knows of others is sound
+    let rises = linearised && spreads.scrambled.as_ref().is_some_and(|scrambled| is_lower(&spreads.own, scrambled));
+    if is_nil && !rises {
         let limit = 100.0 * PRACTICALLY_NIL;
+        let why = if linearised { "its variance is small everywhere" } else { "the draws do not differ" };
         all.push(format!(
-            "the epistemic uncertainty is practically nil, less than {limit} % of the total: the draws do not differ, so it \
-             cannot show what the network does not know; {advice}"
+            "the epistemic uncertainty is practically nil, less than {limit} % of the total: {why}, so it cannot show what the \
+             network does not know; {advice}"
         ));
     }
     if let Some(scrambled) = spreads.scrambled.as_ref().filter(|scrambled| is_lower(scrambled, &spreads.own)) {
@@ -150,7 +167,24 @@ mod tests {
     }
 
     fn said(spreads: &Spreads, sd: f64, lamda: f64) -> Vec<String> {
-        warnings(spreads, "do something", Some(AtBounds { sd, lamda }))
+        warnings(spreads, false, "do something", Some(AtBounds { sd, lamda }))
+    }
+
+    #[test]
+    fn a_linearised_posterior_of_many_rows_is_sound_while_it_rises_elsewhere() {
+        let of_law = |spreads: &Spreads| warnings(spreads, true, "do something", None);
+        assert_eq!(of_law(&spreads([1e-4, 1.1e-4, 1e-4, 1.1e-4], [2e-3; 4])), Vec::<String>::new());
+        let nil = of_law(&spreads([1e-4, 1.1e-4, 1e-4, 1.1e-4], [1.05e-4; 4]));
+        assert!(nil.len() == 1 && nil[0].contains("small everywhere") && !nil[0].contains("draws"), "{nil:?}");
+    }
+
+    #[test]
+    fn advice_has_an_effect_on_what_predicts() {
+        let text = include_str!("../../../../configs/table.toml");
+        let config = crate::config::parse(text, &[]).unwrap();
+        assert!(advice(&config, Some(Directions::Features)).contains("posterior.variance"));
+        assert!(advice(&config, Some(Directions::Gradients)).contains("prior_precision=evidence"));
+        assert!(advice(&config, None).contains("fidgp fit-posterior"));
     }
 
     #[test]

@@ -6,17 +6,20 @@ use std::path::Path;
 use fidgp::Key;
 use fidgp::linearised::{LinearisedPosterior, Observed, fit};
 use fidgp::objective::Likelihood;
+use fidgp_decision::CALIBRATION_FILE;
 use tch::{Kind, Tensor};
 
-use super::task::{self, SplitRole};
+use super::results::assess;
+use super::task::{self, SplitRole, Task};
 use crate::config::{LinearisedConfig, RunConfig};
-use crate::error::{LabError, Result};
+use crate::error::Result;
 use crate::files::{CONFIG_FILE, TEMPERATURE_FILE};
 use crate::model::Model;
-use crate::model_folder::keep_posterior;
+use crate::model_folder::{card, keep_posterior};
 use crate::predict::Trained;
+use crate::record::{RESULTS_FILE, Results, Time};
 use crate::run_folder::posterior::{self, PosteriorRecord};
-use crate::run_folder::{same_classes, same_examples};
+use crate::run_folder::{RunContext, forget_measurements, same_classes, same_examples};
 use crate::source::Source;
 
 /// Fits the posterior that a config asks for to all training data, unchanged, and keeps it in the run's folder. Does nothing
@@ -30,40 +33,76 @@ pub fn fit_linearised(config: &RunConfig, model: &mut Model, source: &dyn Source
     run.map_or(Ok(()), |run| posterior::keep(config, model, run))
 }
 
+/// What [`fit_posterior`] left.
+#[derive(Debug)]
+pub struct FittedPosterior {
+    /// What was fitted; none where weights are drawn from now on.
+    pub record: Option<PosteriorRecord>,
+    /// The run measured anew; none for a model folder, for a run that is not finished, and where it was not asked for.
+    pub results: Option<Results>,
+    /// Files in the folder that were fitted to what predicted before.
+    pub outdated: Vec<&'static str>,
+}
+
 /// Fits the posterior that a config asks for to what is trained already, and keeps it in the folder of the run or model; a
-/// config with `posterior.kind = "flow"` removes what is there.
+/// config with `posterior.kind = "flow"` removes what is there. `results.json` of a run is then measured again, since it is of
+/// what predicts, if `measure`; what else was measured of it is forgotten.
 ///
 /// # Errors
 /// When the training data cannot be read or are others than the run's, or as [`fit_linearised`].
 pub fn fit_posterior(
     predictor: &mut Trained,
     config: &RunConfig,
-    folder: &Path,
-    data: &Path,
-) -> Result<Option<PosteriorRecord>> {
+    context: &RunContext,
+    measure: bool,
+) -> Result<FittedPosterior> {
     config.check()?;
-    if predictor.model.temperature.is_some() {
-        let why = "divides its logits by a temperature that was fitted to weight draws; export the run anew without it";
-        return Err(LabError::config(folder.display().to_string(), why));
-    }
-    let task = task::reopen(predictor, data)?;
+    let folder = context.run.as_path();
+    let task = task::reopen(predictor, &context.data_root)?;
     task.trained_on().map_or(Ok(()), |now| same_examples(folder, &now))?;
     same_classes(folder, task.classes())?;
     let source = task.examples(&predictor.model, SplitRole::Measuring)?;
+    let before = posterior::digest(&predictor.model)?;
     predictor.model.posterior = match config.linearised() {
         Some(linearised) => Some(linearise(config, linearised, &predictor.model, source.as_ref())?),
         None => None,
     };
-    if folder.join(CONFIG_FILE).exists() {
+    let (is_run, is_new) = (folder.join(CONFIG_FILE).exists(), before != posterior::digest(&predictor.model)?);
+    if is_run {
         posterior::keep(config, &predictor.model, folder)?;
-        if predictor.model.posterior.is_some() && folder.join(TEMPERATURE_FILE).exists() {
-            let path = folder.join(TEMPERATURE_FILE); // fitted to the law of before
-            std::fs::remove_file(&path).map_err(|error| LabError::file(&path, &error))?;
-        }
     } else {
         keep_posterior(folder, &predictor.model)?;
+        card::says_what_predicts(folder, predictor)?;
     }
-    posterior::record(folder)
+    let fitted_before = [TEMPERATURE_FILE, CALIBRATION_FILE].into_iter().filter(|file| folder.join(file).exists());
+    let outdated = fitted_before.filter(|_| is_new).collect();
+    if is_run && is_new {
+        forget_measurements(folder)?;
+    }
+    let has_results = is_run && folder.join(RESULTS_FILE).exists();
+    let results = if measure && has_results { Some(measured_again(task.as_ref(), predictor, context)?) } else { None };
+    Ok(FittedPosterior { record: posterior::record(folder)?, results, outdated })
+}
+
+/// Puts what predicts now in the place of what was measured before. Times of the training and its command stay.
+fn measured_again(task: &dyn Task, predictor: &Trained, context: &RunContext) -> Result<Results> {
+    let (run, path) = (context.run.as_path(), context.run.join(RESULTS_FILE));
+    let earlier = Results::read(&path)?;
+    let (mut results, examples) = assess((task, context, &predictor.model), Some(run), true)?;
+    examples.map_or(Ok(()), |examples| examples.write(run))?;
+    results.time = Time { predict_seconds: results.time.predict_seconds, ..earlier.time };
+    let both = |first: String, then: &String| format!("{first} && {then}");
+    results.command = match (earlier.command, &context.command) {
+        (Some(first), Some(then)) => {
+            // of several fits the last counts
+            let trained =
+                first.split(" && ").filter(|part| !part.starts_with("fidgp fit-posterior")).collect::<Vec<_>>();
+            Some(both(trained.join(" && "), then))
+        }
+        (first, then) => first.or_else(|| then.clone()),
+    };
+    results.write(&path)?;
+    Ok(results)
 }
 
 /// The linearised posterior of a trained model.

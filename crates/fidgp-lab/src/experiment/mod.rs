@@ -19,7 +19,7 @@ mod wrap;
 
 pub use dry::{DryRun, dry_run};
 pub use inert::Spreads;
-pub use linearise::fit_posterior;
+pub use linearise::{FittedPosterior, fit_posterior};
 pub use task::Task;
 pub use together::run_together;
 pub use wrap::{Stage, WrapReport, wrap};

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use fidgp::linearised::LinearisedPosterior;
+
 use super::inert::uncertainty;
 use super::task::{HeldOut, Measured, Task, Want};
 use crate::config::RunConfig;
@@ -75,6 +77,7 @@ pub fn blank_results(config: &RunConfig, context: &RunContext, model: &Model) ->
         command: context.command.clone(),
         config: json,
         test_sha256: None,
+        predicts_with: model.posterior.as_ref().map(LinearisedPosterior::words),
         metrics: Metrics::new(),
         metric_notes: MetricNotes::new(),
         uncertainty: None,

@@ -7,13 +7,16 @@ use fidgp_metrics::names;
 use fidgp_zoo::{ImportReport, StartReport};
 use serde::Serialize;
 
+use super::inert::judged;
+use super::linearise::fit_linearised;
 use super::start;
-use super::task::{self, Set, Sets, SplitRole};
-use crate::config::RunConfig;
+use super::task::{self, HeldOut, Set, Sets, SplitRole};
+use crate::config::{LinearisedConfig, PosteriorConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::Model;
-use crate::record::{Hardware, commit};
+use crate::record::{Hardware, Metrics, Uncertainty, commit};
+use crate::run_folder::posterior;
 use crate::run_folder::{RunContext, keep_command, keep_examples, open_folder, refuse_to_mix, write_classes};
 use crate::source::ImageSet;
 use crate::train::{Optimiser, checkpoint};
@@ -29,6 +32,8 @@ pub struct WrapReport {
     pub stages: Vec<Stage>,
     /// Test images.
     pub images: usize,
+    /// How much of the uncertainty of what predicts in the end is epistemic.
+    pub uncertainty: Uncertainty,
     /// Why the BatchNorm statistics were not re-estimated, if they were not.
     pub statistics_kept: Option<String>,
     /// The resolved config.
@@ -78,10 +83,10 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
         Err(error) => (Err(error), task::part(config, &context.data_root, Part::Test)?),
     };
     let known = train.as_ref().unwrap_or(&test);
-    let config = &known.filled_in(config)?;
+    let config = &with_posterior(known.filled_in(config)?);
     let signature = known.signature(config)?;
     let (plain, weights) = start::plain(config, &signature, &file.weights, context.device)?;
-    let model = Model::init(config, &signature, context.device)?;
+    let mut model = Model::init(config, &signature, context.device)?;
     let source = |set: &Set, model: &Model| set.source(config, model, SplitRole::Measuring, context.device);
     let images = source(&test, &plain)?;
     say(&format!("measuring the trained network on {} test images", test.rows()));
@@ -103,6 +108,15 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
     let name = format!("… mean of {} weight draw{}", draws.count, if draws.count == 1 { "" } else { "s" });
     say("measuring the mean of draws");
     stages.push(stage(&name, draws, images.as_ref(), config)?);
+    if let (Ok(set), Some(_)) = (&train, config.linearised()) {
+        say("fitting the linearised posterior to the training images, and measuring with it");
+        let images = source(set, &model)?;
+        fit_linearised(config, &mut model, images.as_ref(), None)?;
+        stages.extend(by_law(&model, source(&test, &model)?.as_ref(), config)?);
+    }
+    let spreads =
+        tch::no_grad(|| task::spreads_of((config, &model), (HeldOut::Test, images.as_ref()), config.predict.draws))?;
+    let uncertainty = judged(config, &model, &spreads);
     if save {
         keep(config, context, &model, train.as_ref().ok(), &test)?;
     }
@@ -111,12 +125,19 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
         start,
         stages,
         images: images.len(),
+        uncertainty,
         statistics_kept,
         config: config.clone(),
         commit: commit(),
         hardware: crate::device::hardware(context.device),
         command: context.command.clone(),
     })
+}
+
+/// The config with the linearised posterior, where it says nothing of one: the narrow q of a start has draws that do not differ.
+fn with_posterior(config: RunConfig) -> RunConfig {
+    let posterior = config.posterior.or_else(|| Some(PosteriorConfig::Linearised(LinearisedConfig::default())));
+    RunConfig { posterior, ..config }
 }
 
 /// Leaves a run folder that `fidgp train --resume` trains from its first step.
@@ -137,7 +158,8 @@ pub(super) fn keep(
     }
     let mut tensors = checkpoint::variables(&model.store);
     tensors.extend(Optimiser::new(&model.store, config.train.optimiser)?.state());
-    checkpoint::save(&checkpoint::last(&context.run), &tensors, &checkpoint::Progress::default())
+    checkpoint::save(&checkpoint::last(&context.run), &tensors, &checkpoint::Progress::default())?;
+    posterior::write(&context.run, model, 0)
 }
 
 fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
@@ -145,12 +167,24 @@ fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig)
 }
 
 fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
-    let metrics = evaluate::classify(draws, images.chunks(config.predict.batch_size))?.metrics;
+    Ok(measured(name, &evaluate::classify(draws, images.chunks(config.predict.batch_size))?.metrics))
+}
+
+/// What the linearised posterior of a model predicts, where it has one.
+fn by_law(model: &Model, images: &dyn ImageSet, config: &RunConfig) -> Result<Option<Stage>> {
+    let Some(posterior) = &model.posterior else { return Ok(None) };
+    let mut law = model.law(config.predict.draws, Key::new(config.seed).fold("predict"), 0)?;
+    let chunks = images.chunks(config.predict.batch_size);
+    let metrics = evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?.metrics;
+    Ok(Some(measured(&format!("… {}", posterior.words()), &metrics)))
+}
+
+fn measured(name: &str, metrics: &Metrics) -> Stage {
     let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
-    Ok(Stage {
+    Stage {
         name: name.to_owned(),
         accuracy: metric(names::CLS_ACC),
         nll: metric(names::CLS_NLL),
         ece: metric(names::CAL_ECE),
-    })
+    }
 }

@@ -122,9 +122,15 @@ impl Model {
     /// As [`Draws::new`].
     pub fn law(&self, count: u64, key: Key, memory: u64) -> Result<Box<dyn PredictiveLaw>> {
         Ok(match &self.posterior {
-            Some(posterior) => Box::new(LinearisedLaw::new(posterior.share(), key, self.compute)),
+            Some(posterior) => Box::new(self.linearised(posterior, key)),
             None => Box::new(WeightDraws::new(self.draws(count, key)?, memory)),
         })
+    }
+
+    /// The law of a linearised posterior, at the model's temperature.
+    pub(crate) fn linearised(&self, posterior: &LinearisedPosterior, key: Key) -> LinearisedLaw {
+        let law = LinearisedLaw::new(posterior.share(), key, self.compute);
+        law.tempered(self.temperature.unwrap_or(1.0))
     }
 
     /// The network linearised at the centre of its posterior.
@@ -143,7 +149,7 @@ impl Model {
     /// As [`Tangent::at_centre`].
     pub fn centre(&self, layers: &[String]) -> Result<Tangent<'_>> {
         let mut tangent = Tangent::at_centre(self.network.as_ref(), layers)?;
-        tangent.compute = self.compute;
+        (tangent.compute, tangent.temperature) = (self.compute, self.temperature.unwrap_or(1.0));
         Ok(tangent)
     }
 

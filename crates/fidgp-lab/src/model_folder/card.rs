@@ -1,13 +1,16 @@
 //! The model card: what it is, how good it is, how to use it.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use fidgp_metrics::names;
 
 use super::Dtype;
 use crate::config::RunConfig;
+use crate::error::{LabError, Result};
+use crate::files::CARD_FILE;
 use crate::predict::Trained;
-use crate::record::Results;
+use crate::record::{Results, write_atomically};
 use crate::report::words::format::short;
 
 /// Metrics of the card and what they are called there.
@@ -49,15 +52,54 @@ pub fn card(predictor: &Trained, dtype: Dtype, results: Option<&Results>) -> Str
         "---\nlibrary_name: fidgp\npipeline_tag: {task}\ntags:\n- bayesian\n- uncertainty\n- {method}\n---\n\n# {name}\n\n\
          {what}: {network} on {data}, {parameters} parameters, stored in {stored}.\n\n\
          ```sh\nfidgp predict FOLDER {example}    # FOLDER: where this file lies\n```\n\n\
-         Every prediction is the mean over weight draws; its uncertainty is split into what the data leaves open \
-         (aleatoric) and what the weights leave open (epistemic).\n\n## Results\n\n{results}\n## How it was made\n\n\
+         {predicts}\n\n## Results\n\n{results}\n## How it was made\n\n\
          The whole config, seed {seed} included, is under `run` in `config.json`.{limits}\n",
         name = config.name,
         what = config.method.about().words,
+        predicts = predicts(predictor),
         results = results.map_or("No results were recorded with the run.\n".to_owned(), table) + &tempered(predictor),
         seed = config.seed,
         limits = limits(config),
     )
+}
+
+const DRAWN: &str = "Every prediction is the mean over weight draws; its uncertainty is split into what the data leaves open \
+                     (aleatoric) and what the weights leave open (epistemic).";
+const LOGITS: &str = "Every prediction is the mean over draws of the logits from the linearised posterior in `posterior.json`, \
+                      one pass of the network; its uncertainty is split into what the data leaves open (aleatoric) and what \
+                      the weights leave open (epistemic).";
+const CLOSED: &str = "Every prediction is that of the linearised posterior in `posterior.json`, in closed form; its uncertainty \
+                      is split into what the data leaves open (aleatoric) and what the weights leave open (epistemic).";
+/// What is said of results that were measured before the posterior was fitted.
+const EARLIER: &str = " The results below were measured with weight draws, before it was fitted.";
+
+/// What a prediction is.
+fn predicts(predictor: &Trained) -> &'static str {
+    match (&predictor.model.posterior, predictor.model.likelihood.reading().numbers()) {
+        (None, _) => DRAWN,
+        (Some(_), None) => LOGITS,
+        (Some(_), Some(_)) => CLOSED,
+    }
+}
+
+/// Says on the card of a model folder what predicts now, in place of what predicted before. A card without these words, which
+/// people may write, stays as it is.
+///
+/// # Errors
+/// When the disk fails.
+pub(crate) fn says_what_predicts(folder: &Path, predictor: &Trained) -> Result<()> {
+    let path = folder.join(CARD_FILE);
+    if !path.exists() {
+        return Ok(());
+    }
+    let text =
+        fidgp_files::text(&path).map_err(|error| LabError::File { path: path.clone(), why: error.to_string() })?;
+    let now = predicts(predictor);
+    let Some(before) = [DRAWN, LOGITS, CLOSED].into_iter().find(|words| text.contains(words)) else { return Ok(()) };
+    let is_of_draws = before == DRAWN || text.contains(EARLIER);
+    let told = if is_of_draws && now != DRAWN { now.to_owned() + EARLIER } else { now.to_owned() };
+    let text = text.replace(EARLIER, "").replacen(before, &told, 1);
+    write_atomically(&path, text.as_bytes()).map_err(Into::into)
 }
 
 /// What the numbers leave out of a network whose logits are divided by a temperature.
@@ -87,8 +129,8 @@ fn table(results: &Results) -> String {
         let value = value.map_or("not finite".to_owned(), |value| format!("{value:.4}"));
         let _ = writeln!(text, "| {words}{notes} | {value} |");
     }
-    let draws =
-        results.config.pointer("/predict/draws").map_or(String::new(), |draws| format!("{draws} weight draws, "));
+    let drawn = || results.config.pointer("/predict/draws").map(|draws| format!("{draws} weight draws"));
+    let draws = results.predicts_with.clone().or_else(drawn).map_or(String::new(), |draws| draws + ", ");
     let machine = results.hardware.gpu.as_ref().unwrap_or(&results.hardware.cpu);
     let _ = writeln!(text, "\nMeasured before any rounding: {draws}commit `{}`, {machine}.", results.commit);
     if let Some(command) = &results.command {

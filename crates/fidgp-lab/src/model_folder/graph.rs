@@ -50,7 +50,9 @@ pub fn export_graph(trained: &Trained, weights: Weights, dtype: Dtype, out: &Pat
     let half = dtype == Dtype::F16;
     let linearised = (weights == Weights::Linearised).then(|| linearised::law(trained)).transpose()?;
     let source = &graph.path;
-    let exported = Exported { source, import: &import, draws, normalisation, outputs, metadata, half, linearised };
+    let axes = if matches!(signature, Signature::Classification { .. }) { 4 } else { 2 };
+    let exported =
+        Exported { source, import: &import, draws, normalisation, axes, outputs, metadata, half, linearised };
     let bytes = exported.bytes()?;
     if weights == Weights::Linearised {
         linearised::check(trained, &bytes, dtype)?;

@@ -13,7 +13,7 @@
 //! README.md                 the card: what it is, how good it is, how to use it
 //! ```
 
-mod card;
+pub(crate) mod card;
 mod graph;
 mod linearised;
 mod preprocessor;
@@ -251,6 +251,26 @@ impl Trained {
             Err(LabError::config(folder.display().to_string(), why))
         }
     }
+
+    /// Opens a run folder or a model folder to fit something to its network, without the temperature that is divided by.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and for a model folder with a temperature, which would no longer belong to what predicts.
+    pub fn open_to_fit(folder: &Path, device: Device) -> Result<Self> {
+        if folder.join(CONFIG_FILE).exists() {
+            return Self::as_trained(folder, device, catalogue::data_root().ok().as_deref());
+        }
+        if !folder.join(MODEL_CONFIG_FILE).exists() {
+            return Self::open(folder, device); // says what is missing
+        }
+        let (trained, temperature) = untempered(folder, device)?;
+        if temperature.is_some() {
+            let why = "has a temperature that was fitted to what predicts now: run `fidgp fit-posterior` and `fidgp calibrate` \
+                       on its run, and export that again";
+            return Err(LabError::config(folder.display().to_string(), why));
+        }
+        Ok(trained)
+    }
 }
 
 /// Builds the model of a folder.
@@ -258,6 +278,17 @@ impl Trained {
 /// # Errors
 /// When a file is missing, broken, or does not fit the others; the message names it.
 pub fn open(folder: &Path, device: Device) -> Result<Trained> {
+    let (mut trained, temperature) = untempered(folder, device)?;
+    let path = folder.join(MODEL_CONFIG_FILE);
+    if let Some(temperature) = temperature {
+        let broken = |error| LabError::File { path, why: format!("`temperature`: {error}") };
+        trained.model.temper(temperature).map_err(broken)?;
+    }
+    Ok(trained)
+}
+
+/// The model of a folder and the temperature that its logits are to be divided by.
+fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<f64>)> {
     let path = folder.join(MODEL_CONFIG_FILE);
     let mut config: ModelConfig = json::read(&path)?;
     if let NetworkConfig::Onnx(graph) = &mut config.run.network {
@@ -313,10 +344,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Trained> {
     checkpoint::restore(&weights, &stored, &model.store)?;
     model.norms = norms::read(&folder.join(NORMS_FILE), 0, &config.run, &model)?;
     model.posterior = posterior::read(folder, 0, &model)?;
-    if let Some(temperature) = config.temperature {
-        model.temper(temperature).map_err(|error| broken(format!("`temperature`: {error}")))?;
-    }
-    Ok(Trained { config: config.run, model, classes, view, table })
+    Ok((Trained { config: config.run, model, classes, view, table }, config.temperature))
 }
 
 /// Numbers of a buffer.

@@ -20,9 +20,11 @@ use super::spectral;
 use super::statistics::{Basis, StatisticsCache, sha256};
 use super::table::{self, CHOSEN, Choice, choose, headline};
 use crate::error::{LabError, Result};
+use crate::model::Model;
 use crate::predict::Trained;
 use crate::record::ood::Control;
 use crate::record::{Chosen, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
+use crate::run_folder::posterior;
 use crate::train::checkpoint;
 
 /// One in so many ID test images is used for choosing, and not in the table.
@@ -131,7 +133,7 @@ pub fn run(predictor: &Trained, settings: &Settings, say: &mut dyn FnMut(&str)) 
     let weights = checkpoint::sha256_of(&predictor.model.store)?;
     let temperature = predictor.model.temperature;
     let fit = &images.fit;
-    let kept = kept(&weights, &images, temperature, settings)?;
+    let kept = kept(&weights, &images, &predictor.model, settings)?;
     say(&format!("looking at {} ID training examples", fit.pixels.size()[0]));
     let (batch, seed, more) = (settings.batch, settings.seed, settings.more.scores.as_slice());
     let rows = FitRows { rows: &fit.pixels, labels: &fit.labels, batch, seed, more };
@@ -181,12 +183,7 @@ fn observer<'a>(predictor: &'a Trained, settings: &Settings, say: &mut dyn FnMut
 }
 
 /// Where statistics are kept, and what they must agree on.
-fn kept(
-    weights: &str,
-    images: &Images,
-    temperature: Option<f64>,
-    settings: &Settings,
-) -> Result<Option<StatisticsCache>> {
+fn kept(weights: &str, images: &Images, model: &Model, settings: &Settings) -> Result<Option<StatisticsCache>> {
     let Some(path) = settings.more.statistics.clone() else { return Ok(None) };
     let basis = Basis {
         id: &images.id_name,
@@ -195,7 +192,8 @@ fn kept(
         batch: settings.batch,
         u: settings.u.to_string(),
         gradients: settings.gradients,
-        temperature,
+        temperature: model.temperature,
+        posterior_sha256: posterior::digest(model)?,
     };
     Ok(Some(StatisticsCache::new(path, weights, &basis)))
 }

@@ -8,7 +8,7 @@ use fidgp::layer::{Conv2dConfig, Factors, LayerGeometry, Mode, Operation, Pass, 
 use fidgp::linalg::Check;
 use fidgp::objective::Reading;
 use fidgp::ood::{Tap, log_unexplained, mean_patch, pooled_product};
-use fidgp::predict::{Batch, ClassDraws, Classified, Effort, Gather};
+use fidgp::predict::{ClassDraws, Classified, Gather};
 use fidgp::prior::PriorFactors;
 use fidgp::weight::InducingWeight;
 use fidgp_zoo::baseline::activation::Head;
@@ -16,7 +16,9 @@ use fidgp_zoo::baseline::odin;
 use fidgp_zoo::methods::ddu::LOG_DENSITY;
 use tch::{Device, Kind, Tensor};
 
+use super::linearised::OwnLaw;
 use super::members::{self, pooled};
+use super::observed::Observed;
 use super::scorer::named;
 use super::scores::Needs;
 use crate::error::{LabError, Result};
@@ -50,75 +52,6 @@ enum Look {
     ToScore,
 }
 
-/// What is known about each row of a batch. In f64 on the CPU, but for the products.
-#[derive(Debug, Default)]
-pub struct Observed {
-    /// `[N, K]`
-    pub logits: Tensor,
-    /// Penultimate features, where there are any. `[N, n]`
-    pub features: Option<Tensor>,
-    /// Logits of ODIN's perturbed input. `[N, K]`
-    pub perturbed: Option<Tensor>,
-    /// Total entropy and mutual information over K draws. `[N]`, `[N]`
-    pub draws: Option<(Tensor, Tensor)>,
-    /// Density of the features by the model's own Gaussians, where it has them (DDU). `[N]`
-    pub log_density: Option<Tensor>,
-    /// Spatial mean of the input of every 3×3 convolution. `[N, C]` each
-    pub pooled: Vec<(String, Tensor)>,
-    /// `ln` of the share of each Bayesian layer's mean patch that its inducing columns leave. `[N]` each
-    pub unexplained: Vec<(String, Tensor)>,
-    /// `q = T_rowᵀ Σ_hw h·g` of each Bayesian layer. `[N, R]` each
-    pub rows: Vec<(String, Tensor)>,
-    /// `h ⊙ g` of each Bayesian layer, flattened, for the released code's score. `[N, ..]` each
-    pub products: Vec<(String, Tensor)>,
-}
-
-impl Observed {
-    /// Batches one after the other.
-    pub fn join(parts: &[Self]) -> Self {
-        let cat = |of: &dyn Fn(&Self) -> Tensor| Tensor::cat(&parts.iter().map(of).collect::<Vec<_>>(), 0);
-        let named = |of: fn(&Self) -> &Vec<(String, Tensor)>| -> Vec<(String, Tensor)> {
-            let names = parts.first().map(|part| of(part).iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
-            let names = names.unwrap_or_default().into_iter().enumerate();
-            names.map(|(i, name)| (name, cat(&|part| of(part)[i].1.shallow_clone()))).collect()
-        };
-        let all = |has: fn(&Self) -> bool| !parts.is_empty() && parts.iter().all(has);
-        let none = || Tensor::zeros([0], (Kind::Double, Device::Cpu));
-        let share = |t: Option<&Tensor>| t.map_or_else(none, Tensor::shallow_clone);
-        Self {
-            logits: cat(&|part| part.logits.shallow_clone()),
-            features: all(|part| part.features.is_some()).then(|| cat(&|part| share(part.features.as_ref()))),
-            perturbed: all(|part| part.perturbed.is_some()).then(|| cat(&|part| share(part.perturbed.as_ref()))),
-            draws: all(|part| part.draws.is_some()).then(|| {
-                let of = |part: &Self| part.draws.as_ref().map(|(a, b)| (a.shallow_clone(), b.shallow_clone()));
-                (cat(&|part| share(of(part).map(|d| d.0).as_ref())), cat(&|part| share(of(part).map(|d| d.1).as_ref())))
-            }),
-            log_density: all(|part| part.log_density.is_some()).then(|| cat(&|part| share(part.log_density.as_ref()))),
-            pooled: named(|part| &part.pooled),
-            unexplained: named(|part| &part.unexplained),
-            rows: named(|part| &part.rows),
-            products: named(|part| &part.products),
-        }
-    }
-
-    /// The first so many rows.
-    fn first(self, count: i64) -> Self {
-        let cut = |tensor: Tensor| tensor.narrow(0, 0, count);
-        let each = |named: Vec<(String, Tensor)>| named.into_iter().map(|(name, tensor)| (name, cut(tensor))).collect();
-        Self {
-            logits: cut(self.logits),
-            features: self.features.map(cut),
-            perturbed: self.perturbed.map(cut),
-            draws: self.draws.map(|(total, mutual)| (cut(total), cut(mutual))),
-            log_density: self.log_density.map(cut),
-            pooled: each(self.pooled),
-            unexplained: each(self.unexplained),
-            rows: each(self.rows),
-            products: each(self.products),
-        }
-    }
-}
-
 /// A Bayesian layer at the U that is used for every set.
 #[derive(Debug)]
 pub struct Inducing {
@@ -145,6 +78,8 @@ pub struct ModelObserver<'a> {
     gradients: bool,
     perturb: bool,
     draws: Vec<Vec<Tensor>>,
+    /// The linearised posterior, which predicts in place of draws.
+    law: Option<OwnLaw<'a>>,
     /// Draws of layers that draw themselves, and the key of them.
     own_draws: (u64, Key),
     block: Option<i64>,
@@ -213,9 +148,11 @@ impl<'a> ModelObserver<'a> {
                 Ok(pass.weights().collect())
             };
             let own_draws = (if members::draw_themselves(model) { draws } else { 0 }, key);
-            let draws = if weights.is_empty() { 0 } else { draws };
+            let law = OwnLaw::of(model, key)?;
+            let draws = if weights.is_empty() || law.is_some() { 0 } else { draws };
             Ok(Self {
                 model,
+                law,
                 normalisation: normalisation.share(),
                 pass,
                 weights: drawn.into_iter().map(|(_, w)| w).collect(),
@@ -243,12 +180,15 @@ impl<'a> ModelObserver<'a> {
         let mut all = Vec::new();
         let mut lacks = |needs: &[Needs], why: &str| all.push(format!("{}: {why}", named(needs)));
         let one_answer = self.inducing.is_empty() && !members::draw_themselves(self.model);
-        if self.model.network.members() == 1 && (one_answer || self.own_draws.0 == 0 && self.draws.is_empty()) {
+        let has_draws = self.law.is_some() || self.own_draws.0 > 0 || !self.draws.is_empty();
+        if self.model.network.members() == 1 && (one_answer || !has_draws) {
             let why = if one_answer { "the network has neither draws nor members" } else { "no draws were asked for" };
             lacks(&[Needs::Draws], why);
         }
         if self.inducing.is_empty() {
-            lacks(&[Needs::Inducing], "the network has no inducing weights");
+            lacks(&[Needs::Inducing, Needs::Linearised], "the network has no inducing weights");
+        } else if self.law.is_none() {
+            lacks(&[Needs::Linearised], "the model has no linearised posterior; `fidgp fit-posterior` fits one");
         }
         if self.has_many_features() {
             lacks(&[Needs::Features, Needs::Head], "the members have features of their own");
@@ -349,12 +289,6 @@ impl<'a> ModelObserver<'a> {
     }
 
     fn entropies(&self, x: &Tensor) -> Result<Option<(Tensor, Tensor)>> {
-        if self.model.posterior.is_some() {
-            let mut law = self.model.law(1, self.own_draws.1, 0)?;
-            let batch = Batch { inputs: x, number: 0 };
-            let said = law.classify(self.model.network.as_ref(), batch, Effort::default())?.0;
-            return Ok(Some((plain(&said.total), plain(&(&said.total - said.aleatoric)))));
-        }
         let drawn = |weights: &Vec<Tensor>| Ok(self.forward(x, weights, Taps::default())?.0);
         let all = if self.own_draws.0 > 0 || self.model.network.members() > 1 {
             members::passes(self.model, x, self.own_draws.0, self.own_draws.1)?
@@ -418,13 +352,19 @@ impl ModelObserver<'_> {
             tch::no_grad(|| self.forward(&x, &self.weights, Taps::on(&wanted)))?
         };
         let single = |taken: &Tensor| members::averaged(taken, self.model.network.members(), x.size()[0]);
+        let (draws, linearised) = match &self.law {
+            _ if !closely => (None, None),
+            Some(law) => law.said(&x).map(|(entropies, variance)| (Some(entropies), Some(variance)))?,
+            None => (tch::no_grad(|| self.entropies(&x))?, None),
+        };
         tch::no_grad(|| {
             let features = pass.taps.feature(FEATURES).or_else(|| pass.taps.input(last));
             let mut seen = Observed {
                 logits: plain(&logits),
                 features: features.and_then(single).map(|features| plain(&pooled(&features))),
                 perturbed,
-                draws: if closely { self.entropies(&x)? } else { None },
+                draws,
+                linearised,
                 log_density: pass.taps.feature(LOG_DENSITY).map(plain),
                 ..Observed::default()
             };
@@ -466,7 +406,7 @@ impl Inducing {
 }
 
 /// In f64 on the CPU, without history.
-fn plain(tensor: &Tensor) -> Tensor {
+pub(super) fn plain(tensor: &Tensor) -> Tensor {
     tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double)
 }
 

@@ -7,7 +7,8 @@ use fidgp_zoo::baseline::activation::Head;
 use tch::{Kind, Tensor};
 
 use super::combine::Combined;
-use super::observe::{Inducing, Observe, Observed};
+use super::observe::{Inducing, Observe};
+use super::observed::Observed;
 use super::scorer::{Columns, Scorer, fixed_recipes};
 use super::scores::{Given, OodScore};
 use super::statistics::{Statistics, StatisticsCache};

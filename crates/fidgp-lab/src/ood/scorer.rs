@@ -3,7 +3,7 @@
 use tch::{Device, Kind, Tensor};
 
 use super::combine::Combined;
-use super::observe::Observed;
+use super::observed::Observed;
 use super::scores::{Formula, Given, LAYER_SCORES, LayerFormula, LayerRow, Made, Needs, OodScore, SCORES};
 use crate::error::{LabError, Result};
 use crate::record::ood::{Base, Layers, Pool, Recipe};

@@ -7,7 +7,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tch::{Device, Kind, Tensor};
 
-use super::observe::{Inducing, Observed};
+use super::observe::Inducing;
+use super::observed::Observed;
 use super::scorer::Columns;
 use crate::error::Result;
 pub use crate::files::STATISTICS_FILE;
@@ -51,6 +52,9 @@ pub struct Basis<'a> {
     pub gradients: bool,
     /// What the logits were divided by; none where nothing was fitted.
     pub temperature: Option<f64>,
+    /// Of the linearised posterior; none where weights are drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub posterior_sha256: Option<String>,
 }
 
 impl Statistics {
@@ -163,8 +167,8 @@ pub fn signature(weights_sha256: &str, basis: &Basis) -> Tensor {
 
 /// The same of all that other images or a closer look do not change: statistics that differ in these alone can be compared.
 fn family(weights_sha256: &str, basis: &Basis) -> Tensor {
-    let Basis { id, u, temperature, .. } = basis;
-    digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([id, u, temperature])))
+    let Basis { id, u, temperature, posterior_sha256, .. } = basis;
+    digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([id, u, temperature, posterior_sha256])))
 }
 
 fn digest(text: &str) -> Tensor {
@@ -187,7 +191,13 @@ pub struct StatisticsCache {
 impl StatisticsCache {
     /// A file for statistics of these weights.
     pub fn new(path: PathBuf, weights_sha256: &str, basis: &Basis) -> Self {
-        let with = Basis { gradients: true, images: basis.images.clone(), u: basis.u.clone(), ..*basis };
+        let with = Basis {
+            gradients: true,
+            images: basis.images.clone(),
+            u: basis.u.clone(),
+            posterior_sha256: basis.posterior_sha256.clone(),
+            ..*basis
+        };
         Self {
             path,
             signature: signature(weights_sha256, basis),

@@ -1,12 +1,12 @@
 //! Rows of numbers to a number.
 
-use fidgp::predict::{Batch, Effort, Regressed};
+use fidgp::predict::Effort;
 use fidgp_data::Table;
 use serde::Serialize;
 
 use super::{Predictor, Trained};
 use crate::error::{LabError, Result};
-use crate::evaluate::{Forecast, closed_form};
+use crate::evaluate::{Forecast, regress_by};
 use crate::source::TableSource;
 
 /// What the model says about one row.
@@ -54,17 +54,9 @@ impl Predictor {
         let scale = table.as_ref().map(|table| &table.scale);
         let standard = scale.map(|scale| scale.transform(&given)).transpose()?;
         let source = TableSource::new(standard.as_ref().unwrap_or(&given), model.store.device())?;
-        let size = config.predict.batch_size;
-        let forecast = if let Some(posterior) = &model.posterior {
-            closed_form(model, posterior, likelihood, (&source, size), scale)? // it has no draws to be kept
-        } else {
-            let mut parts = Vec::new();
-            for (number, inputs) in (first_batch..).zip(source.batches(size)) {
-                let batch = Batch { inputs: &inputs, number };
-                parts.push(self.law.regress(model.network.as_ref(), likelihood, batch, effort)?.0);
-            }
-            Forecast::of(&Regressed::joined(&parts)?, scale)?
-        };
+        let batches = source.batches(config.predict.batch_size);
+        let predicted = regress_by(self.law.as_mut(), model, likelihood, (&batches, first_batch), effort)?;
+        let forecast = Forecast::of(&predicted, scale)?;
         let (mean, epistemic, noise) = forecast.split()?;
         let row = |(i, features): (usize, &[f64])| NumberPrediction {
             features: features.to_vec(),

@@ -2,6 +2,7 @@
 
 use fidgp::Key;
 use fidgp::layer::Pass;
+use fidgp::linearised::LOGIT_DRAWS;
 use fidgp::predict::{Effort, PredictiveLaw, Segmented, WeightDraws};
 use tch::Tensor;
 
@@ -63,6 +64,27 @@ impl Predictor {
     /// The model.
     pub fn trained(&self) -> &Trained {
         &self.trained
+    }
+
+    /// Draws that a prediction of this effort is the mean of, at most: of the weights, or with a linearised posterior of the
+    /// logits; 0 for numbers in closed form.
+    pub fn draws(&self, effort: Effort) -> u64 {
+        let Trained { model, config, .. } = &self.trained;
+        let asked = effort.draws.unwrap_or(config.predict.draws);
+        match (&model.posterior, model.likelihood.reading().numbers()) {
+            (None, _) => asked,
+            (Some(_), Some(_)) => 0,
+            (Some(_), None) => effort.draws.map_or(LOGIT_DRAWS, |asked| asked.max(LOGIT_DRAWS)),
+        }
+    }
+
+    /// What predictions are the mean of, in words.
+    pub fn basis(&self, draws: u64) -> String {
+        match &self.trained.model.posterior {
+            None => format!("weight draws: {draws}"),
+            Some(posterior) if draws == 0 => posterior.words() + ", in closed form",
+            Some(posterior) => format!("{}, draws of the logits: {draws}", posterior.words()),
+        }
     }
 
     /// The same predictor for a model that was changed: its draws are made anew.

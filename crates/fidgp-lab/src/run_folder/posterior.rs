@@ -67,7 +67,7 @@ impl PosteriorRecord {
             decided: posterior.decided,
             dimensions: sizes.map(|sizes| if features { sizes.cols } else { sizes.rows * sizes.cols }).sum(),
             share: posterior.structure.share(),
-            conditional: posterior.conditional == OwnConditional::Kept,
+            conditional: !features && posterior.conditional == OwnConditional::Kept,
             step,
             sha256: None,
             weights_sha256: None,
@@ -166,6 +166,16 @@ fn restored(record: PosteriorRecord, stored: &HashMap<String, Tensor>, model: &M
     let posterior = LinearisedPosterior { directions, ..posterior };
     posterior.check_fits(&model.tangent(&posterior)?)?;
     Ok(posterior)
+}
+
+/// The digest of a model's posterior; none where weights are drawn.
+///
+/// # Errors
+/// When a tensor cannot be read.
+pub fn digest(model: &Model) -> Result<Option<String>> {
+    let Some(posterior) = &model.posterior else { return Ok(None) };
+    let tensors = posterior.tensors();
+    checkpoint::sha256(tensors.iter().map(|(name, tensor)| (name, tensor))).map(Some)
 }
 
 /// What is recorded of the posterior in a folder, if it has one.

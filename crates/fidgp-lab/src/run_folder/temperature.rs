@@ -4,12 +4,14 @@ use std::path::Path;
 
 use fidgp_zoo::baseline::temperature::Tempered;
 use serde::{Deserialize, Serialize};
-use tch::nn::VarStore;
 
 use crate::error::{LabError, Result};
 use crate::files::TEMPERATURE_FILE;
 use crate::json;
+use crate::model::Model;
 use crate::train::checkpoint;
+
+use super::posterior;
 
 /// What was fitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,9 @@ pub struct Temperature {
     /// Their digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_sha256: Option<String>,
+    /// Digest of the linearised posterior that predicted when it was fitted; none where weights were drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posterior_sha256: Option<String>,
     /// Their NLL before.
     pub nll_before: f64,
     /// And after.
@@ -37,11 +42,11 @@ pub struct Temperature {
     pub ece_after: f64,
 }
 
-/// The temperature of a run folder, if it has one, for these weights of this training step.
+/// The temperature of a run folder, if it has one, for these weights of this training step and what predicts with them.
 ///
 /// # Errors
-/// When the file is broken or belongs to other weights.
-pub fn read(run: &Path, step: u64, weights: &VarStore) -> Result<Option<f64>> {
+/// When the file is broken or belongs to other weights or another posterior.
+pub fn read(run: &Path, step: u64, model: &Model) -> Result<Option<f64>> {
     let path = run.join(TEMPERATURE_FILE);
     if !path.exists() {
         return Ok(None);
@@ -54,9 +59,14 @@ pub fn read(run: &Path, step: u64, weights: &VarStore) -> Result<Option<f64>> {
         return Err(broken(format!("{why}; run `fidgp calibrate` again or remove it")));
     }
     if let Some(fitted_to) = &found.weights_sha256
-        && *fitted_to != checkpoint::sha256_of(weights)?
+        && *fitted_to != checkpoint::sha256_of(&model.store)?
     {
         let why = "was fitted to other weights than the checkpoint holds; run `fidgp calibrate` again or remove it";
+        return Err(broken(why.to_owned()));
+    }
+    if found.posterior_sha256 != posterior::digest(model)? {
+        let why = "was fitted to another posterior than predicts now (`fidgp fit-posterior` was run since); run `fidgp \
+                   calibrate` again or remove it";
         return Err(broken(why.to_owned()));
     }
     Ok(Some(found.temperature))

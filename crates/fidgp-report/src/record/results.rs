@@ -41,6 +41,9 @@ pub struct Results {
     /// SHA-256 of the test examples, where there is one set of them; not in records of before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_sha256: Option<String>,
+    /// What predicted, in words, where it was not draws of the weights; not in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicts_with: Option<String>,
     /// Test metrics; with splits, their means.
     pub metrics: Metrics,
     /// What must be said with a value.

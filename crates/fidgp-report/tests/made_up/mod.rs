@@ -68,6 +68,7 @@ pub fn bare(name: &str, method: &str) -> Results {
         time: Time { train_seconds: Some(41.5), seconds_per_epoch: Some(0.0415), predict_seconds: None },
         splits: None,
         published: Vec::new(),
+        predicts_with: None,
         test_sha256: None,
         uncertainty: None,
         figures: Vec::new(),

@@ -173,6 +173,13 @@ impl LinearisedPosterior {
         self.structure.check_sides(&sides)
     }
 
+    /// What it is, in a few words.
+    pub fn words(&self) -> String {
+        let of = if self.directions == Directions::Features { "features of " } else { "" };
+        let (kind, layers) = (self.structure.kind(), self.layers.len());
+        format!("linearised posterior ({kind}, {of}{layers} layer{})", if layers == 1 { "" } else { "s" })
+    }
+
     /// Sets a network up as it was when this was fitted.
     pub fn set_up(&self, tangent: &mut Tangent) {
         (tangent.directions, tangent.conditional) = (self.directions, self.conditional);

@@ -94,6 +94,43 @@ impl LinearisedPosterior {
         Ok((Classified::joined(&parts)?, error))
     }
 
+    /// Draws of the logits, without another pass through the network; the same normals for every input.
+    ///
+    /// # Shapes
+    /// batches of `[n_i, ..]` → `[count, N, K]`, in f64
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
+    pub fn logits(&self, tangent: &Tangent, batches: &[Tensor], count: i64, key: Key) -> Result<Tensor> {
+        let mut parts = Vec::new();
+        self.laws(tangent, batches, |outputs, covariance| {
+            let mut own = Vec::new();
+            each_drawn(outputs, covariance, (count, key), |logits| {
+                own.push(logits);
+                Ok(())
+            })?;
+            parts.push(Tensor::f_stack(&own, 0)?);
+            Ok(())
+        })?;
+        Ok(Tensor::f_cat(&parts, 1)?)
+    }
+
+    /// How far the logits may move, in the geometry of the softmax, `tr(ΛC)`; of features the variance that they all have. One
+    /// forward pass, and for gradients as many backward passes as there are classes. `[N]`
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
+    pub fn variance(&self, tangent: &Tangent, batches: &[Tensor]) -> Result<Tensor> {
+        let mut parts = Vec::new();
+        self.laws(tangent, batches, |outputs, covariance| {
+            let shared = covariance.size()[1] != outputs.size()[1];
+            let own = if shared { covariance.flatten(0, -1) } else { felt(outputs, covariance) };
+            parts.push(own);
+            Ok(())
+        })?;
+        Ok(Tensor::f_cat(&parts, 0)?)
+    }
+
     /// The Gaussian law of the outputs, in f64: means `[n, K]`, covariances `[n, K, K]`; of features `[n, 1, 1]`, the variance
     /// that all outputs have, independently of each other.
     ///
@@ -131,6 +168,18 @@ fn each_alike(covariance: &Tensor, outputs: &Tensor) -> Tensor {
 
 /// Draws of the logits, the same normals for every input.
 fn drawn(outputs: &Tensor, covariance: &Tensor, count: i64, key: Key) -> Result<ClassDraws> {
+    let mut draws = ClassDraws::new(1).with_error();
+    each_drawn(outputs, covariance, (count, key), |logits| draws.add(&logits))?;
+    Ok(draws)
+}
+
+/// Draw after draw of the logits, the same normals for every input.
+fn each_drawn(
+    outputs: &Tensor,
+    covariance: &Tensor,
+    (count, key): (i64, Key),
+    mut each: impl FnMut(Tensor) -> Result<()>,
+) -> Result<()> {
     if count < 1 {
         return Err(Error::setting("draws", count, "prediction needs at least one draw"));
     }
@@ -142,22 +191,25 @@ fn drawn(outputs: &Tensor, covariance: &Tensor, count: i64, key: Key) -> Result<
         let (values, vectors) = covariance.f_linalg_eigh("L")?;
         (&vectors * values.clamp_min(0.0).sqrt().unsqueeze(1)).matmul(&vectors.mt()) // [n, K, K]
     };
-    let mut draws = ClassDraws::new(1).with_error();
-    for draw in 0..count {
+    (0..count).try_for_each(|draw| {
         let normal = key.at(draw as u64).normal(&[classes], Kind::Double, outputs.device());
-        draws.add(&(outputs + if shared { &root * normal } else { root.matmul(&normal) }))?;
-    }
-    Ok(draws)
+        each(outputs + if shared { &root * normal } else { root.matmul(&normal) })
+    })
 }
 
 fn probit(outputs: &Tensor, covariance: &Tensor) -> Classified {
     let variance = covariance.diagonal(0, -2, -1).clamp_min(0.0);
     let log_p = (outputs / (&variance * std::f64::consts::FRAC_PI_8 + 1.0).sqrt()).log_softmax(-1, Kind::Double);
-    let p = outputs.softmax(-1, Kind::Double);
-    let sum = |tensor: Tensor| tensor.sum_dim_intlist(-1, false, Kind::Double);
-    let spread = sum(variance * &p) - sum(covariance.matmul(&p.unsqueeze(-1)).squeeze_dim(-1) * &p); // tr(ΛC)
-    let total = -sum(log_p.exp() * &log_p);
-    let aleatoric = (&total - spread * 0.5).clamp_min(0.0);
+    let total = -(log_p.exp() * &log_p).sum_dim_intlist(-1, false, Kind::Double);
+    let aleatoric = (&total - felt(outputs, covariance) * 0.5).clamp_min(0.0);
     let epistemic = (&total - &aleatoric).clamp_min(0.0);
     Classified { probs: log_p.exp(), total, aleatoric, epistemic, mean_nll: None }
+}
+
+/// `tr(ΛC)`, Λ the curvature of the softmax. `[N, K]`, `[N, K, K]` → `[N]`
+fn felt(outputs: &Tensor, covariance: &Tensor) -> Tensor {
+    let p = outputs.softmax(-1, Kind::Double);
+    let sum = |tensor: Tensor| tensor.sum_dim_intlist(-1, false, Kind::Double);
+    let variance = covariance.diagonal(0, -2, -1).clamp_min(0.0);
+    sum(variance * &p) - sum(covariance.matmul(&p.unsqueeze(-1)).squeeze_dim(-1) * &p)
 }

@@ -57,6 +57,8 @@ pub struct Tangent<'a> {
     pub conditional: OwnConditional,
     /// The type in which the network computes; that of its parameters when `None`.
     pub compute: Option<Kind>,
+    /// What the network divides its outputs by: readouts of features are divided by it too, as gradients are by themselves.
+    pub temperature: f64,
 }
 
 /// Outputs of some inputs and their derivatives.
@@ -113,7 +115,7 @@ impl<'a> Tangent<'a> {
     /// The same network with what was made for it before.
     pub fn with(network: &'a dyn Network, centre: Centre) -> Self {
         let (directions, conditional) = (Directions::Gradients, OwnConditional::Dropped);
-        Self { network, centre, directions, conditional, compute: None }
+        Self { network, centre, directions, conditional, compute: None, temperature: 1.0 }
     }
 
     /// What was made for the network, to be kept.
@@ -185,7 +187,7 @@ impl<'a> Tangent<'a> {
         })
     }
 
-    /// One forward pass: the features of every layer, averaged over positions, of length 1.
+    /// One forward pass: the features of every layer, averaged over positions, of length 1 (over the temperature).
     fn featured(&self, x: &Tensor) -> Result<Linearised> {
         let names: Vec<&str> = self.centre.layers.iter().map(|layer| layer.name.as_str()).collect();
         let pass = self.centre.pass.with_weights(&self.centre.weights).with_taps(Taps::on(&names));
@@ -198,7 +200,7 @@ impl<'a> Tangent<'a> {
             let pooled = layer.columns(input, operation).mean_dim(1, false, Kind::Double); // [N, C]
             let length =
                 pooled.square().sum_dim_intlist(1, true, Kind::Double).sqrt().clamp_min(f64::MIN_POSITIVE.sqrt());
-            Ok((pooled / length).unsqueeze(1).unsqueeze(1)) // [N, 1, 1, C]
+            Ok((pooled / (length * self.temperature)).unsqueeze(1).unsqueeze(1)) // [N, 1, 1, C]
         };
         let layers = self.centre.layers.iter().map(feature).collect::<Result<_>>()?;
         Ok(Linearised { outputs, jacobian: Jacobian { layers }, conditional: None })

@@ -56,6 +56,24 @@ fn readouts_of_features_have_the_variance_of_their_own_regression() {
     assert!((own(&dense, &train).mean(Kind::Double).double_value(&[]) - 0.7).abs() < 1e-9);
 }
 
+/// A temperature divides the logits *and* what is added to them: the law is that of draws of logits over T.
+#[test]
+fn a_temperature_divides_what_features_add_too() {
+    const T: f64 = 1.7;
+    let store = store();
+    let network = Convolutions::new(&store, &inducing(3, 4));
+    let (train, at) = (normal("train", &[30, 2, 9, 8]), [normal("at", &[6, 2, 9, 8])]);
+    let mut tangent = features(&network);
+    let config = FitConfig { structure: StructureKind::Kronecker, variance: 4.0, ..FitConfig::default() };
+    let posterior = fitted(&tangent, &train, None, &config);
+    let plain = posterior.variance(&tangent, &at).unwrap();
+    let drawn = posterior.logits(&tangent, &at, 8, Key::new(2)).unwrap() - tangent.outputs(&at[0]).unwrap();
+    tangent.temperature = T;
+    assert!(gap(&(posterior.variance(&tangent, &at).unwrap() * (T * T)), &plain) < 1e-9);
+    let cooled = posterior.logits(&tangent, &at, 8, Key::new(2)).unwrap() - tangent.outputs(&at[0]).unwrap();
+    assert!(drawn.abs().max().double_value(&[]) > 0.1 && gap(&(cooled * T), &drawn) < 1e-6);
+}
+
 /// Draws of the logits against draws of the inducing matrices themselves, in the linear network: within standard errors.
 #[test]
 fn draws_of_logits_are_draws_of_the_weights() {

@@ -46,7 +46,8 @@ pub fn run(arguments: &Predict) -> Outcome {
     if arguments.json {
         let model = arguments.model.display().to_string();
         let failed: Vec<_> = failed.iter().map(failure).collect();
-        super::print_json(&json!({"model": model, "draws": effort.draws, "inputs": said.json, "failed": failed}))?;
+        let draws = predictor.draws(effort);
+        super::print_json(&json!({"model": model, "draws": draws, "inputs": said.json, "failed": failed}))?;
     } else if !writer.streams() {
         super::print(&said.table)?;
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fidgp::predict::Effort;
 use fidgp_lab::LabError;
-use fidgp_lab::predict::{self, ClassPrediction, Predictor, Trained};
+use fidgp_lab::predict::{self, ClassPrediction, Predictor};
 use serde_json::{Value, json};
 
 use super::rules::{Rules, add};
@@ -46,7 +46,7 @@ pub fn run(
     let sound = parts.concat();
     warn_of_errors(&sound, arguments.tolerance);
     let json = sound.iter().map(|(file, said)| json_of((&classes, rules), file, said, top)).collect();
-    Ok((Said { table: class_table(predictor.trained(), &sound, (top, rules)), json }, failed))
+    Ok((Said { table: class_table(predictor, &sound, (top, rules)), json }, failed))
 }
 
 /// With the names that standard input lists in place of `-`.
@@ -125,10 +125,11 @@ pub(super) fn class_fields(classes: &[String], said: &ClassPrediction, top: usiz
 }
 
 /// One line for each class shown; file and uncertainty stand beside the first.
-fn class_table(trained: &Trained, said: &[(PathBuf, ClassPrediction)], (top, rules): (usize, &Rules)) -> String {
+fn class_table(predictor: &Predictor, said: &[(PathBuf, ClassPrediction)], (top, rules): (usize, &Rules)) -> String {
     if said.is_empty() {
         return String::new();
     }
+    let trained = predictor.trained();
     let widest = |names: &mut dyn Iterator<Item = usize>| names.max().unwrap_or(0);
     let files: Vec<String> = said.iter().map(|(file, _)| file.display().to_string()).collect();
     let file_width = widest(&mut files.iter().map(|file| file.chars().count())).max(7);
@@ -157,7 +158,8 @@ fn class_table(trained: &Trained, said: &[(PathBuf, ClassPrediction)], (top, rul
     let classes = trained.classes.len();
     let most = (classes as f64).ln();
     let draws = said.iter().map(|(_, said)| said.draws).max().unwrap_or(0);
-    let _ = writeln!(text, "\nuncertainty in nats, at most {most:.2} for {classes} classes; weight draws: {draws}");
+    let basis = predictor.basis(draws);
+    let _ = writeln!(text, "\nuncertainty in nats, at most {most:.2} for {classes} classes; {basis}");
     text
 }
 

@@ -36,14 +36,14 @@ pub fn run(
         }
     }
     if !said.table.is_empty() {
-        let draws = effort.draws.unwrap_or_default();
         let classes = predictor.trained().classes.len();
+        let basis = predictor.basis(predictor.draws(effort));
         let words = if classes == 0 {
             "± is the standard deviation of a new observation".to_owned()
         } else {
             format!("uncertainty in nats, at most {:.2} for {classes} classes", (classes as f64).ln())
         };
-        let _ = writeln!(said.table, "\n{words}; weight draws: {draws}");
+        let _ = writeln!(said.table, "\n{words}; {basis}");
     }
     Ok((said, failed))
 }

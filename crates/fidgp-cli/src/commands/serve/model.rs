@@ -111,7 +111,7 @@ impl ServedModel {
             said = self.rows_said(&sound, effort).map_err(|error| beyond(&error, items.len()))?.into_iter();
         }
         let nothing = || ModelError::Failed("said nothing about an input".to_owned());
-        let draws = if self.predictor.trained().model.posterior.is_some() { 0 } else { self.draws(effort) };
+        let draws = self.predictor.draws(effort);
         let answer = |row: Result<Given, ModelError>| {
             let Given { inputs, cells, flags } = row?;
             let answer = self.row_answer(said.next().ok_or_else(nothing)?, &inputs, draws);
@@ -152,7 +152,7 @@ impl ServedModel {
         let map = said.map.to_png().map_err(|error| ModelError::Failed(error.to_string()))?;
         let uncertainty = Uncertainty { total: said.total, aleatoric: said.aleatoric, epistemic: said.epistemic };
         let prediction = Prediction::Pixels { shares: said.shares, uncertainty, map };
-        Ok(Answer::of(prediction, self.draws(effort)))
+        Ok(Answer::of(prediction, self.predictor.draws(effort)))
     }
 
     /// Refuses a picture by what it declares, before it is decoded.
@@ -193,11 +193,7 @@ impl ServedModel {
 
     /// Whether the answers are such as the rules were fitted to.
     fn fits_rules(&self, effort: Effort) -> bool {
-        effort.tolerance.is_none() && self.draws(effort) == self.judged_draws
-    }
-
-    fn draws(&self, effort: Effort) -> u64 {
-        effort.draws.unwrap_or(self.predictor.trained().config.predict.draws)
+        effort.tolerance.is_none() && self.predictor.draws(effort) == self.judged_draws
     }
 }
 

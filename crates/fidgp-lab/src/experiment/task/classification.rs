@@ -138,12 +138,7 @@ impl Task for Classification {
             None => (HeldOut::Test, &self.test),
         };
         let images = set.source(&self.config, model, SplitRole::Measuring, model.store.device())?;
-        let rows = Tensor::arange(images.len().min(IMAGES_SCRAMBLED) as i64, (Kind::Int64, model.store.device()));
-        let (pictures, _) = images.batch(&rows, None)?;
-        let key = Key::new(self.config.seed);
-        let spread = |x: &Tensor| Spread::of(model, x, (draws, key.fold("predict"), self.config.predict.batch_size));
-        let scrambled = spread(&permuted_pixels(&pictures, key.fold("scrambled")))?;
-        Ok(Some(Spreads { part, own: spread(&pictures)?, scrambled: Some(scrambled) }))
+        spreads_of((&self.config, model), (part, images.as_ref()), draws).map(Some)
     }
 
     fn chosen_by(&self) -> &'static str {
@@ -161,4 +156,18 @@ impl Task for Classification {
     fn announces(&self) -> Option<String> {
         Some(format!("{} test images", self.test.rows()))
     }
+}
+
+/// Uncertainty on the first images of a set, and on the same with their pixels permuted.
+pub(in crate::experiment) fn spreads_of(
+    (config, model): (&RunConfig, &Model),
+    (part, images): (HeldOut, &dyn ImageSet),
+    draws: u64,
+) -> Result<Spreads> {
+    let rows = Tensor::arange(images.len().min(IMAGES_SCRAMBLED) as i64, (Kind::Int64, model.store.device()));
+    let (pictures, _) = images.batch(&rows, None)?;
+    let key = Key::new(config.seed);
+    let spread = |x: &Tensor| Spread::of(model, x, (draws, key.fold("predict"), config.predict.batch_size));
+    let scrambled = spread(&permuted_pixels(&pictures, key.fold("scrambled")))?;
+    Ok(Spreads { part, own: spread(&pictures)?, scrambled: Some(scrambled) })
 }

@@ -19,6 +19,7 @@ mod segmentation;
 mod table_classes;
 
 pub use classification::Classification;
+pub(super) use classification::spreads_of;
 pub(crate) use curve::draw;
 pub use image_sets::{Set, Sets, SplitRole, part};
 pub use regression::Regression;

@@ -6,6 +6,7 @@ mod compat;
 mod ddu;
 mod draws;
 mod knn;
+mod linearised;
 mod logits;
 mod mahalanobis;
 mod odin;
@@ -18,7 +19,8 @@ use fidgp::Key;
 use fidgp_zoo::baseline::activation::Head;
 use tch::Tensor;
 
-use super::observe::{Inducing, Observed};
+use super::observe::Inducing;
+use super::observed::Observed;
 use super::statistics::Statistics;
 use crate::error::Result;
 use crate::record::ood::{Base, Join};
@@ -34,6 +36,7 @@ pub const SCORES: &[&OodScore] = &[
     &logits::ENTROPY,
     &logits::GEN,
     &draws::ENTROPIES,
+    &linearised::VARIANCE,
     &odin::ODIN,
     &activations::GRADNORM,
     &activations::REACT,
@@ -73,6 +76,8 @@ pub enum Needs {
     Head,
     /// Inducing weights.
     Inducing,
+    /// A linearised posterior.
+    Linearised,
 }
 
 /// How a score is made.

@@ -6,12 +6,19 @@ use crate::pages::write::Run;
 
 /// A paragraph for each run that says so, with its warnings.
 pub fn body(runs: &[&Run], names: &[String]) -> Markup {
-    let said = runs.iter().zip(names).filter_map(|(run, name)| Some((run.results.uncertainty.as_ref()?, name)));
+    let said = runs
+        .iter()
+        .zip(names)
+        .filter_map(|(run, name)| Some((run.results.uncertainty.as_ref()?, name, run.results.predicts_with.as_ref())));
     let said: Vec<_> = said.collect();
     html! {
         @if !said.is_empty() { h3 { "Epistemic uncertainty" } }
-        @for (uncertainty, name) in said {
-            p { @if runs.len() > 1 { (name) ": " } (uncertainty.sentence()) "." }
+        @for (uncertainty, name, law) in said {
+            p {
+                @if runs.len() > 1 { (name) ": " }
+                (uncertainty.sentence()) "."
+                @if let Some(law) = law { " Predicted with the " (law) "." }
+            }
             @for warning in &uncertainty.warnings { p.warn { "Warning: " (warning) "." } }
         }
     }
