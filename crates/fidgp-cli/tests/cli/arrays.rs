@@ -127,9 +127,20 @@ fn classes_get_a_linearised_posterior() {
         json(&place.path("run/posterior.json"))
     };
     let before = said("run");
+    // a temperature is of the weight draws: it goes when another law predicts, and is not fitted to that
+    place.fidgp(&["calibrate", "run", "--device", "cpu", "--data", "data"]).ends(0);
+    assert!(place.path("run/temperature.json").exists());
     let of_last_layer = fit(&["--set", "posterior.directions=gradients", "--set", "posterior.layers=[\"linear\"]"]);
     assert_eq!((&of_last_layer["features"], &of_last_layer["layers"]), (&false.into(), &serde_json::json!(["linear"])));
     assert_ne!(said("run"), before);
+    assert!(!place.path("run/temperature.json").exists());
+    let rules = ["calibrate", "run", "--device", "cpu", "--data", "data", "--json"];
+    let fitted: Value = serde_json::from_str(&place.fidgp(&rules).ends(0).out).unwrap();
+    assert!(fitted["temperature"].is_null() && fitted["calibration"]["rules"].is_object(), "{fitted}");
+    place.write("run/temperature.json", "{}");
+    place.fidgp(&rules).ends(1).says(&["temperature.json"]);
+    fs::remove_file(place.path("run/temperature.json")).unwrap();
+    fs::remove_file(place.path("run/calibration.json")).unwrap();
     let features = fit(&["--set", "posterior.examples=30"]);
     assert_eq!((&features["features"], &features["structure"]), (&true.into(), &"kronecker".into()));
     let after = said("run");
