@@ -127,9 +127,18 @@ fn classes_get_a_linearised_posterior() {
         json(&place.path("run/posterior.json"))
     };
     let before = said("run");
+    // a temperature is of what predicted when it was fitted: after another fit it is refused until it is fitted again
+    let calibrate = ["calibrate", "run", "--device", "cpu", "--data", "data", "--json"];
+    place.fidgp(&calibrate).ends(0);
     let of_last_layer = fit(&["--set", "posterior.directions=gradients", "--set", "posterior.layers=[\"linear\"]"]);
     assert_eq!((&of_last_layer["features"], &of_last_layer["layers"]), (&false.into(), &serde_json::json!(["linear"])));
+    let predict = ["predict", "run", pictures.to_str().unwrap(), "--device", "cpu"];
+    place.fidgp(&predict).ends(1).says(&["temperature.json", "calibrate"]);
+    let fitted: Value = serde_json::from_str(&place.fidgp(&calibrate).ends(0).out).unwrap();
+    assert!(fitted["temperature"].is_object() && fitted["calibration"]["rules"].is_object(), "{fitted}");
     assert_ne!(said("run"), before);
+    fs::remove_file(place.path("run/temperature.json")).unwrap();
+    fs::remove_file(place.path("run/calibration.json")).unwrap();
     let features = fit(&["--set", "posterior.examples=30"]);
     assert_eq!((&features["features"], &features["structure"]), (&true.into(), &"kronecker".into()));
     let after = said("run");
@@ -148,7 +157,6 @@ fn classes_get_a_linearised_posterior() {
     let mut bytes = fs::read(&tensors).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&tensors, bytes).unwrap();
-    let predict = ["predict", "run", pictures.to_str().unwrap(), "--device", "cpu"];
     place.fidgp(&predict).ends(1).says(&["posterior.safetensors", "SHA-256"]);
 }
 

@@ -477,7 +477,7 @@ fn many_rows_are_predicted_in_parts() {
             fidgp(&place, more).ends(0);
         }
         let said = fidgp(&place, &["predict", "run", "far.csv", "--json"]).ends(1);
-        said.says(&["far.csv", "row 1: feature 1, standardised, is no number that can be computed with"]);
         assert!(!said.out.contains("null"), "{}", said.out);
+        said.says(&["far.csv", "row 1: feature 1, standardised, is no number that can be computed with"]);
     }
 }
