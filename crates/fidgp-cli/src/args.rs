@@ -132,6 +132,9 @@ pub struct Train {
     /// Resume the run in this folder from its last checkpoint
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "overrides", "out", "force"])]
     pub resume: Option<PathBuf>,
+    /// Resume if the folder holds a run of this config, begin it if not: one command for a launcher that restarts
+    #[arg(long, conflicts_with_all = ["resume", "force"])]
+    pub resume_if_begun: bool,
     /// Start again and replace the run in the folder
     #[arg(long)]
     pub force: bool,

@@ -14,6 +14,14 @@ pub fn prepare() -> CudaLibrary {
     fidgp_torch::open()
 }
 
+/// Holds everything that computes outside libtorch (random numbers, decoders) to so many threads, unless `RAYON_NUM_THREADS`
+/// says how many. Only the first call counts, before any of it runs.
+pub fn bound_threads(count: usize) {
+    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
+        _ = rayon::ThreadPoolBuilder::new().num_threads(count.max(1)).build_global();
+    }
+}
+
 /// The machine, for a record of what was computed on a device.
 pub fn hardware(device: Device) -> Hardware {
     let machine = Hardware::detect(if device.is_cuda() { gpu_name() } else { None }, ENGINE);

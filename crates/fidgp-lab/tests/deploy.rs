@@ -9,7 +9,7 @@ use fidgp::Key;
 use fidgp_data::{ChannelStatistics, ImageFolder};
 use fidgp_lab::model::{Model, Signature};
 use fidgp_lab::model_folder::{Dtype, rounded};
-use fidgp_lab::source::{Decoder, FolderSource, ImageSet, Job, Source, View};
+use fidgp_lab::source::{Asked, Decoder, FolderSource, ImageSet, Job, Source, View};
 use tch::{Device, Kind, Tensor};
 
 use fixture::changed;
@@ -50,7 +50,8 @@ fn announced_batches_are_those_that_were_not() {
     let (ahead, plain) = (source(&model), source(&model));
     let rows = [[3_i64, 0], [1, 2], [0, 1], [2, 3], [3, 1]].map(|rows| Tensor::from_slice(&rows));
     let key = |index: u64| Key::new(7).at(index);
-    ahead.announce(&rows, &key).unwrap();
+    let asked = |(index, rows): (usize, &Tensor)| Asked { rows: rows.copy(), part: 0..2, key: key(index as u64) };
+    ahead.announce(rows.iter().enumerate().map(asked).collect()).unwrap();
     for (index, rows) in rows.iter().enumerate().filter(|(index, _)| *index != 3) {
         let key = Some(key(index as u64)); // after a batch that was left out the hint is of no use, and does no harm
         let (a, b) = (ahead.batch(rows, key).unwrap(), plain.batch(rows, key).unwrap());
@@ -58,6 +59,23 @@ fn announced_batches_are_those_that_were_not() {
     }
     let other = plain.batch(&rows[0], Some(key(9))).unwrap();
     assert_ne!(other.0, plain.batch(&rows[0], Some(key(0))).unwrap().0, "crops follow from the key");
+}
+
+/// A process that has a part of a batch decodes that part alone, with the crops it has in the whole.
+#[test]
+fn a_part_is_that_of_the_whole() {
+    let model = model("seed=1");
+    let (ahead, plain) = (source(&model), source(&model));
+    let (rows, key) = (Tensor::from_slice(&[3_i64, 0, 2, 1]), Key::new(7));
+    let whole = plain.batch(&rows, Some(key)).unwrap();
+    for part in [0..2, 1..4, 3..4] {
+        let own = plain.part(&rows, Some(key), part.clone()).unwrap();
+        let (first, count) = (part.start, part.end - part.start);
+        assert_eq!(own, (whole.0.narrow(0, first, count), whole.1.narrow(0, first, count)), "{part:?}");
+        ahead.announce(vec![Asked { rows: rows.copy(), part: part.clone(), key }]).unwrap();
+        assert_eq!(ahead.part(&rows, Some(key), part.clone()).unwrap(), own, "{part:?} announced");
+        assert_ne!(ahead.part(&rows, Some(Key::new(8)), part.clone()).unwrap().0, own.0, "{part:?}");
+    }
 }
 
 #[test]
@@ -77,7 +95,7 @@ fn a_damaged_picture_is_named_by_the_loader() {
     std::fs::write(class.join("broken.png"), "no").unwrap();
     let view = View { channels: 3, resize: 12, crop: 8 };
     let decoder = Decoder::new(ImageFolder::open(place.path()).unwrap(), view).unwrap();
-    let error = decoder.decode(Job { rows: vec![0], key: None }).unwrap_err().to_string();
+    let error = decoder.decode(Job { rows: vec![0], first: 0, key: None }).unwrap_err().to_string();
     assert!(error.contains("broken.png, byte ") && error.contains("cannot be decoded"), "{error}");
 }
 

@@ -6,6 +6,7 @@
 
 #define USE_C10D_GLOO
 
+#include <atomic>
 #include <c10/util/Logging.h>
 #include <cstdint>
 #include <cstdio>
@@ -37,6 +38,10 @@ struct Place {
 struct Group {
   BackendPointer backend;
   Milliseconds timeout;
+  // How many of its calls wait for other processes just now.
+  std::atomic<int> waiting{0};
+
+  Group(BackendPointer own, Milliseconds limit) : backend(std::move(own)), timeout(limit) {}
 
   c10d::Backend &open() const {
     if (!backend) {
@@ -44,6 +49,13 @@ struct Group {
     }
     return *backend;
   }
+};
+
+// Counts a call that waits, for as long as it lives.
+struct Waits {
+  std::atomic<int> &count;
+  explicit Waits(Group &group) : count(group.waiting) { ++count; }
+  ~Waits() { --count; }
 };
 
 template <typename Work> int guarded(char *message, std::size_t size, Work work) {
@@ -61,6 +73,7 @@ template <typename Work> int guarded(char *message, std::size_t size, Work work)
 }
 
 void all_reduce(Group &group, at::Tensor tensor) {
+  const Waits waits(group);
   std::vector<at::Tensor> tensors{tensor};
   c10d::AllreduceOptions options;
   options.timeout = group.timeout;
@@ -141,8 +154,8 @@ struct SumAcross : public torch::autograd::Function<SumAcross> {
 
 extern "C" {
 
-int fidgp_place_new(void **place, const char *host, uint16_t port, bool serves, const char *prefix, int64_t timeout,
-                    char *message, std::size_t size) {
+int fidgp_place_new(void **place, const char *host, uint16_t port, bool serves, int64_t timeout, char *message,
+                    std::size_t size) {
   return guarded(message, size, [&] {
     if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
       FLAGS_caffe2_log_level = 3; // c10d logs what it throws as well, with a trace of C++
@@ -153,8 +166,16 @@ int fidgp_place_new(void **place, const char *host, uint16_t port, bool serves, 
     options.waitWorkers = false;
     options.timeout = Milliseconds(timeout);
     auto server = c10::make_intrusive<c10d::TCPStore>(host, options);
-    auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, server);
+    auto store = c10::make_intrusive<c10d::PrefixStore>("fidgp/", server);
     *place = new Place{std::move(server), std::move(store)};
+  });
+}
+
+// The same store under a longer prefix.
+int fidgp_place_room(void **room, void *place, const char *prefix, char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    auto *own = static_cast<Place *>(place);
+    *room = new Place{own->server, c10::make_intrusive<c10d::PrefixStore>(prefix, own->store)};
   });
 }
 
@@ -164,8 +185,11 @@ int fidgp_place_set(void *place, const char *key, const uint8_t *bytes, std::siz
   });
 }
 
-int fidgp_place_has(void *place, const char *key, bool *has, char *message, std::size_t size) {
-  return guarded(message, size, [&] { *has = static_cast<Place *>(place)->store->check({key}); });
+// Whether all of the keys are there, in one request.
+int fidgp_place_has(void *place, const char *const *keys, std::size_t count, bool *has, char *message, std::size_t size) {
+  return guarded(message, size, [&] {
+    *has = static_cast<Place *>(place)->store->check(std::vector<std::string>(keys, keys + count));
+  });
 }
 
 // The text is given back with `free`.
@@ -195,7 +219,7 @@ int fidgp_group_new(void **group, void *place, int rank, int ranks, bool on_cuda
     const Milliseconds limit(timeout);
     auto own = c10::make_intrusive<c10d::PrefixStore>(on_cuda ? "nccl/" : "gloo/", store);
     auto backend = on_cuda ? by_nccl(own, rank, ranks, limit) : by_gloo(own, rank, ranks, limit, interface, host);
-    *group = new Group{std::move(backend), limit};
+    *group = new Group(std::move(backend), limit);
   });
 }
 
@@ -206,6 +230,7 @@ int fidgp_group_all_reduce(void *group, void *tensor, char *message, std::size_t
 int fidgp_group_broadcast(void *group, void *tensor, int from, char *message, std::size_t size) {
   return guarded(message, size, [&] {
     auto &own = *static_cast<Group *>(group);
+    const Waits waits(own);
     std::vector<at::Tensor> tensors{*static_cast<at::Tensor *>(tensor)};
     c10d::BroadcastOptions options;
     options.rootRank = from;
@@ -218,6 +243,7 @@ int fidgp_group_broadcast(void *group, void *tensor, int from, char *message, st
 int fidgp_group_all_gather(void *group, void *tensor, void *gathered, char *message, std::size_t size) {
   return guarded(message, size, [&] {
     auto &own = *static_cast<Group *>(group);
+    const Waits waits(own);
     std::vector<std::vector<at::Tensor>> outputs{static_cast<at::Tensor *>(gathered)->unbind(0)};
     std::vector<at::Tensor> inputs{*static_cast<at::Tensor *>(tensor)};
     c10d::AllgatherOptions options;
@@ -229,6 +255,7 @@ int fidgp_group_all_gather(void *group, void *tensor, void *gathered, char *mess
 int fidgp_group_barrier(void *group, char *message, std::size_t size) {
   return guarded(message, size, [&] {
     auto &own = *static_cast<Group *>(group);
+    const Waits waits(own);
     c10d::BarrierOptions options;
     options.timeout = own.timeout;
     own.open().barrier(options)->wait();
@@ -242,6 +269,8 @@ int fidgp_group_sum(void *group, void *tensor, double mass, void **sum, char *me
     *sum = new at::Tensor(std::move(result));
   });
 }
+
+bool fidgp_group_waits(void *group) { return static_cast<Group *>(group)->waiting > 0; }
 
 // Closes the connections: whoever waits for this process learns that it is gone.
 void fidgp_group_close(void *group) {

@@ -1,14 +1,16 @@
 //! Processes that compute together: libtorch's process groups with errors that name the process that is missing.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tch::{Device, Tensor};
 
+use crate::alive::{self, ENDED, GRACE, Silent, done, left, silent};
 use crate::launched::Launched;
-use crate::place::{Place, c_text, guarded};
+use crate::meeting::{Met, meet};
+use crate::place::{Place, c_text, guarded, pause, shown, within};
 
 /// What is done when the others are not where they should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +62,15 @@ unsafe extern "C" {
         message: *mut c_char,
         size: usize,
     ) -> c_int;
+    fn fidgp_group_waits(group: *mut c_void) -> bool;
     fn fidgp_group_close(group: *mut c_void);
 }
 
-/// How long the others get to say why they ended before they count as silent.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long the process that keeps the store stays for others that live and have not noticed yet that it is over.
+const KEEPS: Duration = Duration::from_secs(25);
 
-/// Pause between looks at the store.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// Where the first process that fails writes why.
-const ENDED: &str = "ended";
+/// Between the texts of processes.
+const RECORD: char = '\u{1e}';
 
 /// This process among the others. Every one of them must make the same calls in the same order.
 #[derive(Debug)]
@@ -83,6 +83,10 @@ pub struct Group {
     device: Device,
     /// The ranks that were found missing.
     lost: Mutex<Vec<usize>>,
+    /// How many texts were asked for: each question has keys of its own.
+    questions: AtomicU64,
+    /// Raised when this process takes part no longer.
+    over: Arc<AtomicBool>,
     /// libtorch's object. Its few bytes are never freed: a gradient may still refer to them.
     raw: *mut c_void,
 }
@@ -101,17 +105,47 @@ impl Group {
     /// # Errors
     /// Names the address where nobody listens, or the ranks that did not come.
     pub fn join(launched: &Launched, device: Device, timeout: Duration) -> Result<Self, GroupError> {
-        let Launched { rank, size, address, port, attempt, .. } = launched;
-        let prefix = format!("fidgp/{attempt}/");
-        let place = Place::open((address, *port), launched.serves, &prefix, timeout).map_err(|why| {
-            let role = if launched.serves { "cannot listen" } else { "finds nobody" };
+        let Launched { rank, size, address, port, serves, .. } = launched;
+        let (host, port_there, serves_it) = (address.clone(), *port, *serves);
+        let opened = within(timeout + GRACE, move || Place::open((&host, port_there), serves_it, timeout));
+        let place = opened.unwrap_or_else(|| Err("it does not answer".to_owned())).map_err(|why| {
+            let role = if *serves { "cannot listen" } else { "finds nobody" };
             GroupError(format!("rank {rank} of {size} {role} at {address}:{port} ({}): {why}", shown(timeout)))
         })?;
-        let names = meet(&place, launched, timeout)?;
-        let raw = opened(&place, launched, device, timeout)
+        let Met { place, names } = meet(&Arc::new(place), launched, timeout).map_err(GroupError)?;
+        let raw = connected(&place, launched, device, timeout)
             .map_err(|why| GroupError(format!("rank {rank} of {size} cannot connect to the others: {why}")))?;
-        let (launched, place, lost) = (launched.clone(), Arc::new(place), Mutex::default());
-        Ok(Self { launched, place, names, timeout, device, lost, raw })
+        let group = Self {
+            launched: launched.clone(),
+            place,
+            names,
+            timeout,
+            device,
+            lost: Mutex::default(),
+            questions: AtomicU64::default(),
+            over: Arc::default(),
+            raw,
+        };
+        group.show_life();
+        Ok(group)
+    }
+
+    #[expect(unsafe_code, reason = "a call of the C face")]
+    fn show_life(&self) {
+        let object = Object(self.raw);
+        // SAFETY: the object is never freed; it counts its waiting calls atomically.
+        let waits = move || unsafe { fidgp_group_waits(object.pointer()) };
+        alive::show(Arc::clone(&self.place), self.rank(), Arc::clone(&self.over), waits);
+    }
+
+    /// Notices from a thread of its own when another process is gone, within about `limit`, and calls `lost` with why. It is for
+    /// GPUs: there a call only queues work, and nobody waits for its end.
+    pub fn watch(&self, limit: Duration, lost: impl FnOnce(GroupError) + Send + 'static) {
+        let (own, next) = (self.rank(), (self.rank() + 1) % self.size());
+        let said_by = self.name(own);
+        let lost = move |why: String| lost(GroupError(format!("{said_by} cannot go on: {why}")));
+        let whom = (own, next, self.name(next));
+        alive::watch(Arc::clone(&self.place), whom, (limit, Arc::clone(&self.over)), lost);
     }
 
     /// The number of this process.
@@ -201,23 +235,44 @@ impl Group {
     ///
     /// # Errors
     /// As [`Self::all_reduce`].
-    pub fn text_of_first(&self, key: &str, text: &str) -> Result<String, GroupError> {
+    pub fn text_of_first(&self, what: &str, text: &str) -> Result<String, GroupError> {
+        let key = self.question(what);
         if self.rank() == 0 {
-            self.place.set(key, text).map_err(|_| self.missing(key))?;
+            self.say(key, text.to_owned(), what)?;
             return Ok(text.to_owned());
         }
-        let mut all = self.wait_for(&[key.to_owned()], key)?;
-        Ok(all.pop().unwrap_or_default())
+        self.wait_for(vec![key], what, |place, keys| Ok(place.look(&keys[0])?.unwrap_or_default()))
     }
 
-    /// The texts of all processes, by rank.
+    /// The texts of all processes, by rank. Rank 0 gathers them: the others ask for all at once.
     ///
     /// # Errors
     /// As [`Self::all_reduce`].
-    pub fn texts(&self, key: &str, text: &str) -> Result<Vec<String>, GroupError> {
-        let of = |rank: usize| format!("{key}/{rank}");
-        self.place.set(&of(self.rank()), text).map_err(|_| self.missing(key))?;
-        self.wait_for(&(0..self.size()).map(of).collect::<Vec<_>>(), key)
+    pub fn texts(&self, what: &str, text: &str) -> Result<Vec<String>, GroupError> {
+        let key = self.question(what);
+        let (of, all) = (|rank: usize| format!("{key}/{rank}"), format!("{key}/all"));
+        self.say(of(self.rank()), text.to_owned(), what)?;
+        if self.rank() == 0 {
+            let keys = (0..self.size()).map(of).collect();
+            let joined = self.wait_for(keys, what, |place, keys| {
+                let texts = keys.iter().map(|key| Ok(place.look(key)?.unwrap_or_default()));
+                Ok(texts.collect::<Result<Vec<_>, String>>()?.join(&RECORD.to_string()))
+            })?;
+            self.say(all.clone(), joined, what)?;
+        }
+        let joined = self.wait_for(vec![all], what, |place, keys| Ok(place.look(&keys[0])?.unwrap_or_default()))?;
+        Ok(joined.split(RECORD).map(ToOwned::to_owned).collect())
+    }
+
+    /// A key that no other question has; all processes ask the same questions in the same order.
+    fn question(&self, what: &str) -> String {
+        format!("{}/{what}", self.questions.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn say(&self, key: String, text: String, what: &str) -> Result<(), GroupError> {
+        let place = Arc::clone(&self.place);
+        let said = within(self.timeout, move || place.set(&key, &text));
+        said.unwrap_or_else(|| Err(NO_ANSWER.to_owned())).map_err(|why| self.missing(what, &why))
     }
 
     /// Host and process of a rank.
@@ -237,6 +292,7 @@ impl Group {
 
     /// Says goodbye. Whoever keeps the store stays until the others have read what they need, but not for long.
     fn part(&self, why: Option<String>) {
+        self.over.store(true, Ordering::Relaxed);
         let (rank, size, serves) = (self.rank(), self.size(), self.launched.serves);
         let place = Arc::clone(&self.place);
         // before the connections are closed: then the others look for it
@@ -247,13 +303,11 @@ impl Group {
         self.close();
         let lost = self.lost.lock().map(|lost| lost.clone()).unwrap_or_default();
         let place = Arc::clone(&self.place);
-        within(3 * GRACE, move || {
+        within(KEEPS + GRACE, move || {
             let _ = place.set(&left(rank), "");
             let _ = place.set(&done(rank), "");
-            let until = Instant::now() + 2 * GRACE;
-            let gone = |rank: usize| lost.contains(&rank) || !matches!(place.look(&done(rank)), Ok(None));
-            while serves && Instant::now() < until && !(0..size).all(gone) {
-                std::thread::sleep(PAUSE);
+            if serves {
+                alive::wait_for_goodbyes(&place, (0..size).filter(|rank| !lost.contains(rank)), KEEPS);
             }
         });
     }
@@ -265,58 +319,97 @@ impl Group {
     }
 
     fn checked(&self, what: &str, call: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), GroupError> {
-        guarded(call).map_err(|_| self.missing(what)) // libtorch's words name a socket; ours name the process
+        guarded(call).map_err(|why| self.missing(what, &why)) // libtorch's words name a socket; ours name the process
     }
 
-    /// Waits for texts under keys, unless a process says that it ended.
-    fn wait_for(&self, keys: &[String], what: &str) -> Result<Vec<String>, GroupError> {
-        let until = Instant::now() + self.timeout;
-        let mut found = Vec::new();
-        for key in keys {
+    /// Waits for texts under keys, unless a process says that it ended, and reads them.
+    fn wait_for<T: Send + 'static>(
+        &self,
+        keys: Vec<String>,
+        what: &str,
+        read: impl FnOnce(&Place, &[String]) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, GroupError> {
+        let (place, size, until) = (Arc::clone(&self.place), self.size(), Instant::now() + self.timeout);
+        let found = within(self.timeout + GRACE, move || {
             loop {
-                match self.place.look(key) {
-                    Ok(Some(text)) => break found.push(text),
-                    Ok(None) if Instant::now() < until && !self.has_ended() => std::thread::sleep(PAUSE),
-                    _ => return Err(self.missing(what)),
+                if place.has(&keys)? {
+                    return read(&place, &keys);
                 }
+                if Instant::now() > until {
+                    return Err("timed out".to_owned());
+                }
+                if place.has(&[ENDED.to_owned()])? {
+                    return Err("a process ended".to_owned());
+                }
+                std::thread::sleep(pause(size));
             }
-        }
-        Ok(found)
+        });
+        found.unwrap_or_else(|| Err(NO_ANSWER.to_owned())).map_err(|why| self.missing(what, &why))
     }
 
-    fn has_ended(&self) -> bool {
-        matches!(self.place.look(ENDED), Ok(Some(_)) | Err(_))
-    }
-
-    /// Who is missing, after `what` failed. This process stops waiting too, so its connections are closed: whoever waits
-    /// for it fails at once and comes here as well, and whoever does not come is the one.
-    pub fn missing(&self, what: &str) -> GroupError {
+    /// Who is missing, after `what` failed for a reason in libtorch's words. This process stops waiting too, so its connections are
+    /// closed: whoever waits for it fails at once and comes here as well. Whoever does not come is the one, unless it lives and has
+    /// not noticed yet.
+    pub fn missing(&self, what: &str, why: &str) -> GroupError {
         self.close();
         let (place, rank, size) = (Arc::clone(&self.place), self.rank(), self.size());
         let found = within(2 * GRACE, move || silent(&place, rank, size));
-        let keeper = if self.launched.launcher == "torchrun" && !self.launched.serves && self.rank() == 0 {
-            "the store of torchrun".to_owned()
-        } else {
-            self.name(0)
-        };
+        self.over.store(true, Ordering::Relaxed);
+        let in_vain = why.contains("imed out") || why.contains("timeout");
         let culprit = match found {
             Some(Ok(Silent::Said(why))) => why,
-            Some(Ok(Silent::Ranks(ranks))) if ranks.is_empty() => {
-                "all are there, so the network between them failed or one came too late".to_owned()
+            Some(Ok(Silent::Dead(ranks))) => self.told(format!("{} died or does not answer", self.lose(ranks))),
+            Some(Ok(Silent::Busy(ranks))) if in_vain => {
+                format!("{} does not come; it lives and does something else", self.lose(ranks))
             }
-            Some(Ok(Silent::Ranks(ranks))) => {
-                let names: Vec<_> = ranks.iter().map(|&rank| self.name(rank)).collect();
-                if let Ok(mut lost) = self.lost.lock() {
-                    *lost = ranks;
-                }
-                format!("{} died or does not answer", names.join(" and "))
+            Some(Ok(Silent::Busy(_) | Silent::Nobody)) => {
+                format!("all are there, so the network between them failed or one came too late ({why})")
             }
-            Some(Err(_)) | None => format!("{keeper} died or does not answer"),
+            Some(Err(_)) | None => format!("{} died or does not answer", self.keeper()),
         };
         let (own, limit) = (self.name(self.rank()), shown(self.timeout));
         GroupError(format!("{own} waited for the others ({what}, at most {limit}): {culprit}"))
     }
+
+    /// Who keeps the store.
+    fn keeper(&self) -> String {
+        let agent = self.launched.launcher == "torchrun" && !self.launched.serves && self.rank() == 0;
+        if agent { "the store of torchrun".to_owned() } else { self.name(0) }
+    }
+
+    /// A reason, of which those learn too that come later.
+    fn told(&self, why: String) -> String {
+        let (place, words) = (Arc::clone(&self.place), why.clone());
+        within(GRACE, move || place.set(ENDED, &words));
+        why
+    }
+
+    /// Nobody waits for these any more; their names.
+    fn lose(&self, ranks: Vec<usize>) -> String {
+        let names: Vec<_> = ranks.iter().map(|&rank| self.name(rank)).collect();
+        if let Ok(mut lost) = self.lost.lock() {
+            *lost = ranks;
+        }
+        names.join(" and ")
+    }
 }
+
+/// The pointer to libtorch's object, for another thread.
+struct Object(*mut c_void);
+
+// SAFETY: as for the group.
+#[expect(unsafe_code, reason = "the object behind the pointer may be used from any thread")]
+unsafe impl Send for Object {}
+
+impl Object {
+    /// The pointer. A method, so that a closure takes the whole and not its field.
+    fn pointer(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// What is said of a store that is silent.
+const NO_ANSWER: &str = "the store does not answer";
 
 impl Drop for Group {
     fn drop(&mut self) {
@@ -324,75 +417,16 @@ impl Drop for Group {
     }
 }
 
-/// What is found out of the others.
-enum Silent {
-    /// One said why it ended.
-    Said(String),
-    /// These say nothing.
-    Ranks(Vec<usize>),
-}
-
-/// The processes that do not come to say that they wait too.
-fn silent(place: &Place, rank: usize, size: usize) -> Result<Silent, String> {
-    place.set(&left(rank), "")?;
-    let until = Instant::now() + GRACE;
-    loop {
-        if let Some(why) = place.look(ENDED)? {
-            return Ok(Silent::Said(why));
-        }
-        let mut missing = Vec::new();
-        for other in 0..size {
-            if place.look(&left(other))?.is_none() {
-                missing.push(other);
-            }
-        }
-        if missing.is_empty() || Instant::now() > until {
-            return Ok(Silent::Ranks(missing));
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// What work gives, unless it takes longer: the store hangs with the process that keeps it.
-fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || sender.send(work()));
-    receiver.recv_timeout(limit).ok()
-}
-
-/// Where a process says that it waits no longer.
-fn left(rank: usize) -> String {
-    format!("left/{rank}")
-}
-
-/// Where it says that it needs nothing more of the store.
-fn done(rank: usize) -> String {
-    format!("done/{rank}")
-}
-
-/// Says who this process is and waits for the others to do so.
-fn meet(place: &Place, launched: &Launched, timeout: Duration) -> Result<Vec<String>, GroupError> {
-    let Launched { rank, size, address, port, .. } = launched;
-    let own = format!("{}, process {}", crate::machine::host_name(), std::process::id());
-    let lost = |why: String| GroupError(format!("rank {rank} of {size}: rank 0 at {address}:{port} is gone: {why}"));
-    place.set(&format!("name/{rank}"), &own).map_err(lost)?;
-    let until = Instant::now() + timeout;
-    let mut names: Vec<Option<String>> = vec![None; *size];
-    loop {
-        for (other, name) in names.iter_mut().enumerate().filter(|(_, name)| name.is_none()) {
-            *name = place.look(&format!("name/{other}")).map_err(lost)?;
-        }
-        if names.iter().all(Option::is_some) {
-            return Ok(names.into_iter().flatten().collect());
-        }
-        if Instant::now() > until {
-            let missing = (0..*size).filter(|&other| names[other].is_none()).map(|other| other.to_string());
-            let missing = missing.collect::<Vec<_>>().join(", ");
-            let why = format!("rank {rank} ({own}) waited {} at {address}:{port}", shown(timeout));
-            return Err(GroupError(format!("{why}: of {size} processes these did not come: rank {missing}")));
-        }
-        std::thread::sleep(PAUSE);
-    }
+/// Connects to the others; a part of that has no time limit of its own.
+fn connected(
+    place: &Arc<Place>,
+    launched: &Launched,
+    device: Device,
+    timeout: Duration,
+) -> Result<*mut c_void, String> {
+    let (place, launched) = (Arc::clone(place), launched.clone());
+    let object = within(timeout + GRACE, move || opened(&place, &launched, device, timeout).map(Object));
+    Ok(object.ok_or("they do not answer")??.pointer())
 }
 
 #[expect(unsafe_code, reason = "a call of the C face")]
@@ -419,9 +453,4 @@ fn opened(place: &Place, launched: &Launched, device: Device, timeout: Duration)
         )
     })?;
     Ok(raw)
-}
-
-/// A time in seconds, or milliseconds where it is short.
-fn shown(time: Duration) -> String {
-    if time < Duration::from_secs(10) { format!("{} ms", time.as_millis()) } else { format!("{} s", time.as_secs()) }
 }

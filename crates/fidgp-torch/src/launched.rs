@@ -17,7 +17,7 @@ pub struct Launched {
     pub port: u16,
     /// Whether this process opens that port. With torchrun its agent may have done so.
     pub serves: bool,
-    /// Which attempt this is, counted from 0: launchers that restart tell it.
+    /// Which attempt this is, counted from 0, as the launcher of this machine counts: those of other machines may count less.
     pub attempt: u64,
     /// Who launched it, for messages.
     pub launcher: &'static str,
@@ -90,7 +90,8 @@ impl Launched {
         if size == 1 {
             return Ok(None);
         }
-        let local_size = number(names.local_size)?.unwrap_or(size).clamp(1, size);
+        let by_step = (names.launcher == SLURM.launcher).then(|| tasks_here(variables)).flatten();
+        let local_size = by_step.or(number(names.local_size)?).unwrap_or(size).clamp(1, size);
         let by_agent = variables("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|said| said == "True");
         Ok(Some(Self {
             rank,
@@ -137,6 +138,21 @@ fn address(variables: Variables, names: &Names) -> Result<String, String> {
         let launcher = names.launcher;
         format!("MASTER_ADDR is not set: {launcher} does not say where process 0 is; set it to that machine's name")
     })
+}
+
+/// How many tasks of a step Slurm has started on this machine: `2(x3),1` are 2 on each of three machines and 1 on a fourth.
+fn tasks_here(variables: Variables) -> Option<usize> {
+    let (list, mut machine) =
+        (variables("SLURM_STEP_TASKS_PER_NODE")?, variables("SLURM_NODEID")?.parse::<usize>().ok()?);
+    for item in list.split(',') {
+        let (tasks, times) = item.split_once("(x").unwrap_or((item, "1)"));
+        let times = times.trim_end_matches(')').parse().ok()?;
+        if machine < times {
+            return tasks.parse().ok();
+        }
+        machine -= times;
+    }
+    None
 }
 
 /// A port for each job where Slurm gives none: two jobs may share a machine.
@@ -209,6 +225,17 @@ mod tests {
         assert_eq!((launched.rank, launched.address.as_str(), launched.port), (3, "gpu07", 23_456));
         let mpi = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")];
         assert!(read(&mpi).unwrap_err().contains("MASTER_ADDR is not set: Open MPI"));
+    }
+
+    #[test]
+    fn slurm_says_how_many_share_this_machine() {
+        let here = |machine: &'static str| {
+            let step = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "7"), ("SLURM_STEP_NODELIST", "n[1-4]")];
+            let tasks = [("SLURM_STEP_TASKS_PER_NODE", "2(x3),1"), ("SLURM_NODEID", machine)];
+            read(&[&step[..], &tasks[..]].concat()).unwrap().unwrap().local_size
+        };
+        assert_eq!((here("0"), here("2"), here("3")), (2, 2, 1));
+        assert_eq!(here("4"), 7, "a list that does not fit says nothing");
     }
 
     #[test]

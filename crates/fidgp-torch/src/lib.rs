@@ -30,6 +30,8 @@
 //!
 //! This is the only crate of the workspace with `unsafe` in it.
 
+#[cfg(target_os = "linux")]
+mod alive;
 mod graph;
 #[cfg(target_os = "linux")]
 mod group;
@@ -39,6 +41,8 @@ mod group;
 mod launched;
 mod library;
 mod machine;
+#[cfg(target_os = "linux")]
+mod meeting;
 mod memory;
 #[cfg(target_os = "linux")]
 mod place;

@@ -61,7 +61,10 @@ impl Group {
     pub fn texts(&self, _: &str, _: &str) -> Result<Vec<String>, GroupError> {
         match self.0 {}
     }
-    pub fn missing(&self, _: &str) -> GroupError {
+    pub fn watch(&self, _: Duration, _: impl FnOnce(GroupError) + Send + 'static) {
+        match self.0 {}
+    }
+    pub fn missing(&self, _: &str, _: &str) -> GroupError {
         match self.0 {}
     }
     pub fn name(&self, _: usize) -> String {

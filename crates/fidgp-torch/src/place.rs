@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[expect(unsafe_code, reason = "the C face in group.cpp; functions that fail report it in `message`")]
@@ -11,8 +12,14 @@ unsafe extern "C" {
         host: *const c_char,
         port: u16,
         serves: bool,
-        prefix: *const c_char,
         timeout: i64,
+        message: *mut c_char,
+        size: usize,
+    ) -> c_int;
+    fn fidgp_place_room(
+        room: *mut *mut c_void,
+        place: *mut c_void,
+        prefix: *const c_char,
         message: *mut c_char,
         size: usize,
     ) -> c_int;
@@ -26,7 +33,8 @@ unsafe extern "C" {
     ) -> c_int;
     fn fidgp_place_has(
         place: *mut c_void,
-        key: *const c_char,
+        keys: *const *const c_char,
+        count: usize,
         has: *mut bool,
         message: *mut c_char,
         size: usize,
@@ -41,6 +49,24 @@ unsafe extern "C" {
     ) -> c_int;
     fn fidgp_bytes_free(bytes: *mut u8);
     fn fidgp_place_free(place: *mut c_void);
+}
+
+/// Pause between looks at the store, longer where many look.
+pub fn pause(size: usize) -> Duration {
+    Duration::from_millis(20 * (1 + size as u64 / 64))
+}
+
+/// What work gives, unless it takes longer: a request has no time limit of its own, and hangs with the process that keeps the
+/// store, or with the network to it.
+pub fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(limit).ok()
+}
+
+/// A time in seconds, or milliseconds where it is short.
+pub fn shown(time: Duration) -> String {
+    if time < Duration::from_secs(10) { format!("{} ms", time.as_millis()) } else { format!("{} s", time.as_secs()) }
 }
 
 /// A connection to the store.
@@ -74,17 +100,28 @@ pub fn c_text(text: &str) -> CString {
 
 #[expect(unsafe_code, reason = "calls of the C face")]
 impl Place {
-    /// Connects, and opens the port first where this process `serves`. Keys get the prefix.
+    /// Connects, and opens the port first where this process `serves`.
     ///
     /// # Errors
     /// When nobody listens there within the time, or the port is taken.
-    pub fn open(address: (&str, u16), serves: bool, prefix: &str, timeout: Duration) -> Result<Self, String> {
-        let (host, prefix, mut raw) = (c_text(address.0), c_text(prefix), std::ptr::null_mut());
+    pub fn open(address: (&str, u16), serves: bool, timeout: Duration) -> Result<Self, String> {
+        let (host, mut raw) = (c_text(address.0), std::ptr::null_mut());
         let limit = timeout.as_millis() as i64;
-        // SAFETY: texts and the out pointer are valid during the call.
+        // SAFETY: the text and the out pointer are valid during the call.
         guarded(|message, size| unsafe {
-            fidgp_place_new(&raw mut raw, host.as_ptr(), address.1, serves, prefix.as_ptr(), limit, message, size)
+            fidgp_place_new(&raw mut raw, host.as_ptr(), address.1, serves, limit, message, size)
         })?;
+        NonNull::new(raw).map(Self).ok_or_else(|| "no store was made".to_owned())
+    }
+
+    /// The same store, where keys get a prefix.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn room(&self, prefix: &str) -> Result<Self, String> {
+        let (prefix, mut raw) = (c_text(prefix), std::ptr::null_mut());
+        // SAFETY: the text and the out pointer are valid during the call; both share what is behind them.
+        guarded(|message, size| unsafe { fidgp_place_room(&raw mut raw, self.raw(), prefix.as_ptr(), message, size) })?;
         NonNull::new(raw).map(Self).ok_or_else(|| "no store was made".to_owned())
     }
 
@@ -105,17 +142,29 @@ impl Place {
         })
     }
 
+    /// Whether there is a text under each of the keys by now: one request, however many they are.
+    ///
+    /// # Errors
+    /// When the store is gone.
+    pub fn has(&self, keys: &[String]) -> Result<bool, String> {
+        let texts: Vec<CString> = keys.iter().map(|key| c_text(key)).collect();
+        let (pointers, mut has) = (texts.iter().map(|text| text.as_ptr()).collect::<Vec<_>>(), false);
+        // SAFETY: the texts behind the pointers live during the call, and so does the out pointer.
+        guarded(|message, size| unsafe {
+            fidgp_place_has(self.raw(), pointers.as_ptr(), pointers.len(), &raw mut has, message, size)
+        })?;
+        Ok(has)
+    }
+
     /// The text under a key, if there is one by now.
     ///
     /// # Errors
     /// When the store is gone.
     pub fn look(&self, key: &str) -> Result<Option<String>, String> {
-        let (key, mut has) = (c_text(key), false);
-        // SAFETY: the out pointer is valid.
-        guarded(|message, size| unsafe { fidgp_place_has(self.raw(), key.as_ptr(), &raw mut has, message, size) })?;
-        if !has {
+        if !self.has(&[key.to_owned()])? {
             return Ok(None);
         }
+        let key = c_text(key);
         let (mut bytes, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: both out pointers are valid.
         guarded(|message, size| unsafe {

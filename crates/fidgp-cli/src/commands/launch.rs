@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fidgp_lab::LabError;
@@ -48,6 +49,8 @@ struct Rank {
     ended: Option<ExitStatus>,
     /// Whether it said that it waited for another one.
     waited: Arc<AtomicBool>,
+    /// Reads what it says.
+    reader: Option<JoinHandle<()>>,
 }
 
 /// Starts all processes and waits for them.
@@ -59,6 +62,7 @@ fn once(arguments: &Launch, attempt: u64) -> Result<Option<Failure>, LabError> {
         ranks.push(Rank::start(rank, (size, port, attempt), &arguments.command)?);
     }
     let first = wait(&mut ranks);
+    ranks.iter_mut().filter_map(|rank| rank.reader.take()).for_each(|reader| _ = reader.join()); // to its last line
     Ok(first.map(|first| failure(&ranks, first)))
 }
 
@@ -81,16 +85,16 @@ impl Rank {
         }
         let mut child = child.spawn().map_err(failed)?;
         let waited = Arc::new(AtomicBool::new(false));
-        if let Some(errors) = child.stderr.take() {
+        let reader = child.stderr.take().map(|errors| {
             let waited = Arc::clone(&waited);
             std::thread::spawn(move || {
                 for line in BufReader::new(errors).lines().map_while(Result::ok) {
                     tell!("[rank {rank}] {line}");
                     waited.fetch_or(line.contains("waited for the others"), Ordering::Relaxed);
                 }
-            });
-        }
-        Ok(Self { number: rank, child, ended: None, waited })
+            })
+        });
+        Ok(Self { number: rank, child, ended: None, waited, reader })
     }
 
     fn has_failed(&self) -> bool {

@@ -38,9 +38,19 @@ pub fn join(launched: Option<&Launched>, device: Device) -> Result<Option<Arc<Gr
         std::thread::spawn(end_with_the_launcher);
     }
     let timeout = timeout()?;
-    let join = |launched| Ok(Arc::new(Group::join(launched, device, timeout)?));
-    launched.map(join).transpose()
+    let join = |launched| Ok::<_, LabError>(Arc::new(Group::join(launched, device, timeout)?));
+    let group = launched.map(join).transpose()?;
+    if let Some(group) = group.as_ref().filter(|_| device.is_cuda()) {
+        group.watch(timeout.min(SILENCE), |error| {
+            tell!("error: {error}");
+            signal_hook::low_level::exit(1);
+        });
+    }
+    Ok(group)
 }
+
+/// How long a process may be silent where nobody waits for its work: on GPUs, which have queues.
+const SILENCE: Duration = Duration::from_secs(20);
 
 fn timeout() -> Result<Duration, LabError> {
     let Some(text) = std::env::var(TIMEOUT).ok().filter(|text| !text.is_empty()) else {

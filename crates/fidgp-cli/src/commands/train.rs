@@ -9,7 +9,7 @@ use fidgp_lab::config::{self, DataConfig, NetworkConfig, RunConfig};
 use fidgp_lab::experiment;
 use fidgp_lab::files::CONFIG_FILE;
 use fidgp_lab::model::Signature;
-use fidgp_lab::run_folder::RunContext;
+use fidgp_lab::run_folder::{RunContext, is_begun};
 use fidgp_lab::train::Watch;
 use fidgp_lab::{LabError, device};
 use fidgp_report::record::Results;
@@ -29,6 +29,8 @@ pub fn run(arguments: &Train) -> Outcome {
     let threads = threads_for(&config, arguments.place.threads)?;
     let shared = launched.as_ref().filter(|_| arguments.place.threads.is_none());
     tch::set_num_threads(shared.map_or(threads, |others| (threads / others.local_size as i32).max(1)));
+    let beside = arguments.place.threads.map(|threads| threads.get().into());
+    device::bound_threads(beside.unwrap_or_else(|| cores() / launched.as_ref().map_or(1, |others| others.local_size)));
     let context = RunContext {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -148,7 +150,8 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     let path = arguments.config.as_deref().unwrap_or(Path::new(""));
     let config = config::read(path, &arguments.overrides)?;
     let run = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&config.name));
-    Ok((config, run, false))
+    let resume = arguments.resume_if_begun && is_begun(&config, &run)?;
+    Ok((config, run, resume))
 }
 
 /// Threads inside an operation: as many as were asked for, or as a network is worth.

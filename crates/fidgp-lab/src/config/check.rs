@@ -5,7 +5,8 @@ use fidgp_zoo::methods::Extra;
 
 use super::range::Finite;
 use super::{
-    DataConfig, GroupConfig, LEAST_STATISTICS_IMAGES, NamedNormalisation, NormaliseConfig, Precision, RunConfig, Select,
+    DataConfig, GroupConfig, LEAST_STATISTICS_IMAGES, LikelihoodConfig, NamedNormalisation, NormaliseConfig, Precision,
+    RunConfig, Select,
 };
 use crate::error::{LabError, Result};
 
@@ -53,6 +54,7 @@ impl RunConfig {
             let why = format!("{epoch} must be 0 or greater; leave it out to freeze nothing");
             return Err(LabError::config("train.freeze_norm_epoch", why));
         }
+        self.check_pieces()?;
         // Without epochs nothing is too long, but a number must still be one.
         let epochs = if train.epochs > 0 { train.epochs as f64 } else { f64::INFINITY };
         train.schedule.check(epochs)?;
@@ -231,6 +233,27 @@ impl RunConfig {
             (None, Extra::Own) => refused(format!("is missing; method = \"{name}\" needs it, 0.05 is usual")),
             (Some(_), Extra::Renames(other)) => refused(renamed(name, other)),
             (Some(_), Extra::Refused) => refused(format!("is not for method = \"{name}\"; leave it out")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Pieces of a batch need examples, and nothing that is of the whole batch.
+    fn check_pieces(&self) -> Result<()> {
+        let train = &self.train;
+        let no = |why: String| Err(LabError::config("train.accumulate", why));
+        match train.accumulate {
+            0 => no("must be at least 1, which is no accumulation".to_owned()),
+            1 => Ok(()),
+            pieces if 2 * pieces > train.batch_size => no(format!(
+                "{pieces} must be at most half of train.batch_size = {}: a piece has two examples or more",
+                train.batch_size
+            )),
+            _ if train.sharpness.is_some() => {
+                no("does not go with train.sharpness, whose step is that of the whole batch".to_owned())
+            }
+            _ if matches!(&self.likelihood, LikelihoodConfig::Gaussian(own) if own.beta_nll > 0.0) => {
+                no("does not go with likelihood.beta_nll, whose weights are those of the whole batch".to_owned())
+            }
             _ => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ pub use posterior::{
 pub use read::{Override, parse, read};
 pub use segmentation::{Layout, PairSets, SegmentationConfig};
 pub use table::{Column, Known, TableConfig, TableParts, TargetKind, TargetTransform};
-pub use train::{GroupConfig, OptimiserConfig, Precision, ScheduleConfig, Select, TrainConfig};
+pub use train::{GroupConfig, OptimiserConfig, Precision, ScheduleConfig, Select, TrainConfig, WeightDraws};
 
 pub use fidgp::objective::{ClassWeights, LikelihoodConfig};
 use fidgp_zoo::baseline::spectral::SpectralBound;

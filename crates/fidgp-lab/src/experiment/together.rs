@@ -1,16 +1,14 @@
 //! A run by several processes.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use fidgp_torch::Group;
 
 use super::{Task, run_task_in, task};
-use crate::config::{self, DataConfig, RunConfig};
+use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::files::CONFIG_FILE;
 use crate::record::{Results, commit};
-use crate::run_folder::{RunContext, from_the_beginning, refuse_to_mix};
+use crate::run_folder::{RunContext, from_the_beginning, is_begun, refuse_to_mix};
 use crate::train::Watch;
 use crate::train::group::agree;
 
@@ -56,7 +54,9 @@ fn refuse(config: &RunConfig, context: &RunContext) -> Result<()> {
 /// The context with which the run begins or goes on, as rank 0 finds its folder. A launcher that restarts gives the same
 /// command again: then a run that was begun with this config goes on.
 fn begun<'a>(config: &RunConfig, context: &RunContext<'a>, group: &Group) -> Result<RunContext<'a>> {
-    let restarted = group.launched().attempt > 0 && is_begun(config, &context.run)?;
+    // the launcher of each machine counts for itself
+    let attempts = group.texts("the number of restarts", &group.launched().attempt.to_string())?;
+    let restarted = attempts.iter().any(|attempt| attempt != "0") && is_begun(config, &context.run)?;
     let own = RunContext { resume: context.resume || restarted, ..copy(context) };
     let own = if group.rank() == 0 {
         refuse_to_mix(config, &own)?;
@@ -66,11 +66,6 @@ fn begun<'a>(config: &RunConfig, context: &RunContext<'a>, group: &Group) -> Res
     };
     let resume = group.text_of_first("whether the run goes on", if own.resume { "yes" } else { "no" })? == "yes";
     Ok(RunContext { resume, ..own })
-}
-
-fn is_begun(config: &RunConfig, run: &Path) -> Result<bool> {
-    let begun = run.join(CONFIG_FILE);
-    Ok(begun.exists() && config.has_begun(&config::read(&begun, &[])?))
 }
 
 fn copy<'a>(context: &RunContext<'a>) -> RunContext<'a> {

@@ -93,10 +93,20 @@ impl Model {
 
     /// Mean negative log-likelihood of a batch; targets are repeated for each member of the network. Scalar.
     pub fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
-        let members = outputs.size()[0] / targets.size()[0].max(1);
-        let times: Vec<_> = std::iter::once(members).chain(targets.size().iter().skip(1).map(|_| 1)).collect();
-        let repeated = if members > 1 { targets.repeat(times) } else { targets.shallow_clone() };
-        self.likelihood.nll(outputs, &repeated)
+        self.likelihood.nll(outputs, &repeated(outputs, targets))
+    }
+
+    /// The same for a part of a batch whose rest others have; `sum` adds up over all parts.
+    ///
+    /// # Errors
+    /// When `sum` fails.
+    pub fn nll_of_part(
+        &self,
+        outputs: &Tensor,
+        targets: &Tensor,
+        sum: &dyn Fn(&Tensor) -> fidgp::Result<Tensor>,
+    ) -> fidgp::Result<Tensor> {
+        self.likelihood.nll_of_part(outputs, &repeated(outputs, targets), sum)
     }
 
     /// Passes for K draws.
@@ -172,4 +182,11 @@ impl Model {
     pub fn parameter_count(&self) -> usize {
         self.store.trainable_variables().iter().map(Tensor::numel).sum()
     }
+}
+
+/// Targets, once for each member whose outputs stand one after another.
+fn repeated(outputs: &Tensor, targets: &Tensor) -> Tensor {
+    let members = outputs.size()[0] / targets.size()[0].max(1);
+    let times: Vec<_> = std::iter::once(members).chain(targets.size().iter().skip(1).map(|_| 1)).collect();
+    if members > 1 { targets.repeat(times) } else { targets.shallow_clone() }
 }

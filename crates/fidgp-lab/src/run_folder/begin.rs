@@ -15,8 +15,16 @@ use crate::train::{Optimiser, checkpoint};
 
 /// Whether a member of an ensemble finds its run begun by another: it joins it, and no run is mixed or forgotten.
 fn joins(config: &RunConfig, context: &RunContext) -> Result<bool> {
-    let begun = context.run.join(CONFIG_FILE);
-    Ok(context.member.is_some() && begun.exists() && config.has_begun(&config::read(&begun, &[])?))
+    Ok(context.member.is_some() && is_begun(config, &context.run)?)
+}
+
+/// Whether a folder holds a run that this config began.
+///
+/// # Errors
+/// When its config cannot be read.
+pub fn is_begun(config: &RunConfig, run: &Path) -> Result<bool> {
+    let begun = run.join(CONFIG_FILE);
+    Ok(begun.exists() && config.has_begun(&config::read(&begun, &[])?))
 }
 
 /// Two runs do not share a folder, and results that came there in another way are not written over.

@@ -14,7 +14,7 @@ mod lock;
 mod view;
 mod weights;
 
-pub use begin::{from_the_beginning, keep_command, open_folder, refuse_to_mix};
+pub use begin::{from_the_beginning, is_begun, keep_command, open_folder, refuse_to_mix};
 pub use classes::{read_classes, same_classes, write_classes};
 pub use clear::forget_measurements;
 pub use context::RunContext;

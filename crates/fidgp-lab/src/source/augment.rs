@@ -10,9 +10,14 @@ use crate::config::PADDING;
 /// # Shapes
 /// `[N, C, H, W]` → the same
 pub fn crop_and_flip(images: &Tensor, key: Key) -> Tensor {
+    crop_and_flip_part(images, key, (images.size()[0], 0))
+}
+
+/// The same for images that stand in a batch of so many, from a place on: each changes as it does in the whole batch.
+pub fn crop_and_flip_part(images: &Tensor, key: Key, (batch, first): (i64, i64)) -> Tensor {
     let [n, c, h, w] = images.size()[..] else { unreachable!("images have four axes") };
     let device = images.device();
-    let random = key.uniform(&[3, n, 1], Kind::Float, device);
+    let random = key.uniform(&[3, batch, 1], Kind::Float, device).narrow(1, first, n);
     let offset = |row: i64| (random.get(row) * (2 * PADDING + 1) as f64).floor().to_kind(Kind::Int64);
     let along = |size: i64| Tensor::arange(size, (Kind::Int64, device)).unsqueeze(0);
     let rows = offset(0) + along(h); // [N, H]
@@ -28,6 +33,13 @@ pub fn crop_and_flip(images: &Tensor, key: Key) -> Tensor {
 mod tests {
     use super::*;
     use tch::Device;
+
+    #[test]
+    fn images_of_a_part_change_as_in_the_whole() {
+        let images = Key::new(1).uniform(&[5, 3, 6, 6], Kind::Float, Device::Cpu);
+        let whole = crop_and_flip(&images, Key::new(3));
+        assert_eq!(crop_and_flip_part(&images.narrow(0, 2, 2), Key::new(3), (5, 2)), whole.narrow(0, 2, 2));
+    }
 
     #[test]
     fn every_result_is_a_crop_of_the_padded_image_or_its_mirror() {

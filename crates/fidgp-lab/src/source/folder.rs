@@ -1,12 +1,13 @@
 //! Pictures on disk; batches are decoded by background threads while the network computes.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use fidgp::Key;
 use tch::{Device, Kind, Tensor};
 
 use super::loader::{Block, Decoder, Job, Loader};
-use super::{Chunks, ImageSet, Source, prepare};
+use super::{Asked, Chunks, ImageSet, Source, prepare};
 use crate::error::{LabError, Result};
 use crate::model::Normalisation;
 
@@ -37,24 +38,34 @@ fn numbers(rows: &Tensor) -> Result<Vec<usize>> {
     Ok(Vec::<i64>::try_from(rows.to_device(Device::Cpu))?.into_iter().map(|row| row as usize).collect())
 }
 
+/// What is to be decoded of a batch.
+fn job(rows: &Tensor, key: Option<Key>, part: &Range<i64>) -> Result<Job> {
+    let own = rows.f_narrow(0, part.start, part.end - part.start)?;
+    Ok(Job { rows: numbers(&own)?, first: part.start as u64, key })
+}
+
 impl Source for FolderSource {
     fn len(&self) -> usize {
         self.decoder.folder.rows()
     }
 
-    fn announce(&self, batches: &[Tensor], key: &dyn Fn(u64) -> Key) -> Result<()> {
-        let job = |(index, rows)| Ok(Job { rows: numbers(rows)?, key: Some(key(index)) });
-        let jobs = (0..).zip(batches).map(job).collect::<Result<Vec<_>>>()?;
+    fn announce(&self, parts: Vec<Asked>) -> Result<()> {
+        let jobs = parts.into_iter().map(|Asked { rows, part, key }| job(&rows, Some(key), &part));
+        let jobs = jobs.collect::<Result<Vec<_>>>()?;
         *self.announced.borrow_mut() = Some(self.decoder.load(jobs));
         Ok(())
     }
 
     fn batch(&self, rows: &Tensor, augment: Option<Key>) -> Result<(Tensor, Tensor)> {
-        let mut announced = self.announced.borrow_mut();
-        let next = announced.as_mut().filter(|loader| augment.is_some() && loader.next_key() == augment);
+        self.part(rows, augment, 0..rows.size()[0])
+    }
+
+    fn part(&self, rows: &Tensor, augment: Option<Key>, part: Range<i64>) -> Result<(Tensor, Tensor)> {
+        let (mut announced, asked) = (self.announced.borrow_mut(), job(rows, augment, &part)?);
+        let next = announced.as_mut().filter(|loader| augment.is_some() && loader.next_job() == Some(&asked));
         let block = match next.and_then(Iterator::next) {
             Some(block) => block?,
-            None => self.decoder.decode(Job { rows: numbers(rows)?, key: augment })?,
+            None => self.decoder.decode(asked)?,
         };
         Ok(self.tensors(&block))
     }
@@ -63,7 +74,7 @@ impl Source for FolderSource {
 impl ImageSet for FolderSource {
     fn chunks(&self, size: usize) -> Chunks<'_> {
         let rows: Vec<usize> = (0..self.len()).collect();
-        let jobs: Vec<_> = rows.chunks(size).map(|rows| Job { rows: rows.to_vec(), key: None }).collect();
+        let jobs: Vec<_> = rows.chunks(size).map(|rows| Job { rows: rows.to_vec(), first: 0, key: None }).collect();
         Box::new(self.decoder.load(jobs).map(|block| {
             let (x, labels) = self.tensors(&block?);
             Ok::<_, LabError>((vec![x], labels))

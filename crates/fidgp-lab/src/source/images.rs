@@ -1,10 +1,12 @@
 //! Images on the device, as bytes; a batch is normalised (and in training augmented) when it is asked for.
 
+use std::ops::Range;
+
 use fidgp::Key;
 use fidgp_data::Images;
 use tch::{Device, Kind, Tensor};
 
-use super::{Chunks, ImageSet, Source, crop_and_flip, prepare};
+use super::{Chunks, ImageSet, Source, augment::crop_and_flip_part, prepare};
 use crate::config::Augment;
 use crate::error::Result;
 use crate::model::Normalisation;
@@ -40,12 +42,18 @@ impl Source for ImageSource {
     }
 
     fn batch(&self, rows: &Tensor, augment: Option<Key>) -> Result<(Tensor, Tensor)> {
-        let pixels = self.pixels.f_index_select(0, rows)?.to_kind(Kind::Float);
+        self.part(rows, augment, 0..rows.size()[0])
+    }
+
+    fn part(&self, rows: &Tensor, augment: Option<Key>, part: Range<i64>) -> Result<(Tensor, Tensor)> {
+        let (batch, first) = (rows.size()[0], part.start);
+        let rows = rows.f_narrow(0, first, part.end - first)?;
+        let pixels = self.pixels.f_index_select(0, &rows)?.to_kind(Kind::Float);
         let pixels = match (self.augment, augment) {
-            (Augment::CropFlip, Some(key)) => crop_and_flip(&pixels, key),
+            (Augment::CropFlip, Some(key)) => crop_and_flip_part(&pixels, key, (batch, first)),
             _ => pixels,
         };
-        Ok((prepare(&self.normalisation, &pixels), self.labels.f_index_select(0, rows)?))
+        Ok((prepare(&self.normalisation, &pixels), self.labels.f_index_select(0, &rows)?))
     }
 }
 

@@ -36,25 +36,36 @@ impl Joint {
     /// # Shapes
     /// pictures `[N, 3, H, W]` (0 … 255), masks `[N, H, W]`, outside `[3]` → `[N, 3, crop]`, `[N, crop]` (i64)
     pub fn apply(&self, pictures: &Tensor, masks: &Tensor, outside: &Tensor, key: Option<Key>) -> (Tensor, Tensor) {
-        let grid = self.grid(pictures, key);
+        self.apply_to_part((pictures, masks), outside, key, (pictures.size()[0], 0))
+    }
+
+    /// The same for pictures that stand in a batch of so many, from a place on: each changes as it does in the whole batch.
+    pub fn apply_to_part(
+        &self,
+        (pictures, masks): (&Tensor, &Tensor),
+        outside: &Tensor,
+        key: Option<Key>,
+        place: (i64, i64),
+    ) -> (Tensor, Tensor) {
+        let grid = self.grid(pictures, key, place);
         let outside = outside.view([1, 3, 1, 1]);
         let pictures = (pictures.to_kind(Kind::Float) - &outside).grid_sampler(&grid, BILINEAR, ZEROS, false) + outside;
         let classes = masks.to_kind(Kind::Float).unsqueeze(1) - VOID as f64;
         let classes = classes.grid_sampler(&grid, NEAREST, ZEROS, false) + VOID as f64;
         let masks = classes.squeeze_dim(1).round().to_kind(Kind::Int64);
         let pictures = match key {
-            Some(key) if self.jitter > 0.0 => self.recoloured(&pictures, key.fold("colour")),
+            Some(key) if self.jitter > 0.0 => self.recoloured(&pictures, key.fold("colour"), place),
             _ => pictures,
         };
         (pictures, masks)
     }
 
     /// Where each pixel of the result comes from, on the scale where a picture reaches from −1 to 1. `[N, h, w, 2]`
-    fn grid(&self, pictures: &Tensor, key: Option<Key>) -> Tensor {
+    fn grid(&self, pictures: &Tensor, key: Option<Key>, (batch, first): (i64, i64)) -> Tensor {
         let [n, _, height, width] = pictures.size()[..] else { unreachable!("pictures have four axes") };
         let options = (Kind::Float, pictures.device());
         let random = match key {
-            Some(key) => key.uniform(&[4, n, 1], Kind::Float, pictures.device()),
+            Some(key) => key.uniform(&[4, batch, 1], Kind::Float, pictures.device()).narrow(1, first, n),
             None => Tensor::full([4, n, 1], 0.5, options),
         };
         let [least, most] = self.scale;
@@ -78,9 +89,9 @@ impl Joint {
     }
 
     /// Brightness, contrast and saturation, each by its own factor.
-    fn recoloured(&self, pictures: &Tensor, key: Key) -> Tensor {
+    fn recoloured(&self, pictures: &Tensor, key: Key, (batch, first): (i64, i64)) -> Tensor {
         let n = pictures.size()[0];
-        let random = key.uniform(&[3, n, 1, 1, 1], Kind::Float, pictures.device());
+        let random = key.uniform(&[3, batch, 1, 1, 1], Kind::Float, pictures.device()).narrow(1, first, n);
         let factors = (random * 2.0 - 1.0) * self.jitter + 1.0;
         let grey = |pictures: &Tensor| {
             let part = |channel: i64, share: f64| pictures.narrow(1, channel, 1) * share;
@@ -123,6 +134,18 @@ mod tests {
         let middle = masks.narrow(1, 1, 4).narrow(2, 2, 4).to_kind(Kind::Int64);
         assert_eq!(y, middle);
         assert!((x.select(1, 0) - middle).abs().max().double_value(&[]) < 1e-4);
+    }
+
+    #[test]
+    fn pictures_of_a_part_change_as_in_the_whole() {
+        let (pictures, masks, outside) = pair();
+        let (pictures, masks) = (pictures.repeat([5, 1, 1, 1]), masks.repeat([5, 1, 1]));
+        let joint = Joint { jitter: 0.4, ..joint([3, 5], [0.5, 2.0]) };
+        let key = Some(Key::new(5));
+        let whole = joint.apply(&pictures, &masks, &outside, key);
+        let own = (&pictures.narrow(0, 2, 2), &masks.narrow(0, 2, 2));
+        let part = joint.apply_to_part(own, &outside, key, (5, 2));
+        assert_eq!(part, (whole.0.narrow(0, 2, 2), whole.1.narrow(0, 2, 2)));
     }
 
     #[test]

@@ -15,10 +15,12 @@ use crate::error::{LabError, Result};
 const AHEAD: usize = 3;
 
 /// Which pictures make a batch, and the key of its random crops; the middle of each without one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Pictures of the folder.
     pub rows: Vec<usize>,
+    /// The place of the first in its batch, where they are a part of one.
+    pub first: u64,
     /// The key of the batch.
     pub key: Option<Key>,
 }
@@ -49,12 +51,14 @@ struct Pending {
 }
 
 impl Decoder {
-    /// A decoder with one thread for each core.
+    /// A decoder with a thread for each core, or as many as this process is held to.
     ///
     /// # Errors
     /// When the system gives no threads.
     pub fn new(folder: ImageFolder, view: View) -> Result<Self> {
-        let threads = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("decoder-{index}"));
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(rayon::current_num_threads())
+            .thread_name(|index| format!("decoder-{index}"));
         let threads = threads.panic_handler(|_| ()).build(); // whoever waits for the picture is told
         let threads = threads.map_err(|error| LabError::config("data", format!("no threads for decoding: {error}")))?;
         Ok(Self { folder: Arc::new(folder), view, threads: Arc::new(threads) })
@@ -64,9 +68,10 @@ impl Decoder {
         let (sender, pictures) = channel();
         for (place, &row) in job.rows.iter().enumerate() {
             let (folder, view, sender, key) = (Arc::clone(&self.folder), self.view, sender.clone(), job.key);
+            let in_batch = job.first + place as u64;
             self.threads.spawn(move || {
                 let seen = folder.decode(row).map_err(LabError::from).and_then(|picture| match key {
-                    Some(key) => view.random(&picture, key.at(place as u64)),
+                    Some(key) => view.random(&picture, key.at(in_batch)),
                     None => view.centre(&picture),
                 });
                 let _ = sender.send((place, seen)); // nobody listens any more: the batch is not wanted
@@ -120,9 +125,9 @@ impl Loader {
         }
     }
 
-    /// The key of the batch that comes next.
-    pub fn next_key(&self) -> Option<Key> {
-        self.pending.front().map(|pending| &pending.job).or(self.jobs.front())?.key
+    /// What comes next.
+    pub fn next_job(&self) -> Option<&Job> {
+        self.pending.front().map(|pending| &pending.job).or(self.jobs.front())
     }
 }
 

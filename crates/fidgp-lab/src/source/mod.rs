@@ -26,6 +26,17 @@ use tch::{Device, Tensor};
 use crate::error::Result;
 use crate::model::Normalisation;
 
+/// A part of a batch that will be asked for.
+#[derive(Debug)]
+pub struct Asked {
+    /// The examples of the batch.
+    pub rows: Tensor,
+    /// Which of them.
+    pub part: Range<i64>,
+    /// The key of the batch's random changes.
+    pub key: Key,
+}
+
 /// Examples that can be asked for by number.
 pub trait Source {
     /// How many there are.
@@ -41,13 +52,13 @@ pub trait Source {
         self.len()
     }
 
-    /// Says which batches will be asked for next, and the key of the random changes of the i-th of them, so that a source
-    /// that reads from disk can begin. Only a hint: batches are the same without it.
+    /// Says which parts of batches will be asked for next, in order, so that a source that reads from disk can begin. Only a
+    /// hint: batches are the same without it.
     ///
     /// # Errors
     /// When libtorch cannot read the row numbers.
-    fn announce(&self, batches: &[Tensor], key: &dyn Fn(u64) -> Key) -> Result<()> {
-        let _ = (batches, key);
+    fn announce(&self, parts: Vec<Asked>) -> Result<()> {
+        let _ = parts;
         Ok(())
     }
 
@@ -57,7 +68,8 @@ pub trait Source {
     /// When an example cannot be read; the message names it.
     fn batch(&self, rows: &Tensor, augment: Option<Key>) -> Result<(Tensor, Tensor)>;
 
-    /// A part of such a batch, with the random changes that it has in the whole one.
+    /// A part of such a batch, with the random changes that it has in the whole one. A source that can read a part alone does
+    /// so; where nothing is said the whole batch is read.
     ///
     /// # Errors
     /// As [`Self::batch`].

@@ -1,5 +1,7 @@
 //! Pictures with masks: on the device as bytes where they are of one size and fit, decoded when asked for elsewhere.
 
+use std::ops::Range;
+
 use fidgp::Key;
 use fidgp::objective::VOID;
 use fidgp_data::{Mask, PairSet, Picture};
@@ -135,10 +137,16 @@ impl Source for PairSource {
     }
 
     fn batch(&self, rows: &Tensor, augment: Option<Key>) -> Result<(Tensor, Tensor)> {
+        self.part(rows, augment, 0..rows.size()[0])
+    }
+
+    fn part(&self, rows: &Tensor, augment: Option<Key>, part: Range<i64>) -> Result<(Tensor, Tensor)> {
+        let (batch, first) = (rows.size()[0], part.start);
+        let rows = rows.f_narrow(0, first, part.end - first)?;
         let outside = self.normalisation.statistics().0 * 255.0;
         let (pictures, masks) = if let Some(held) = &self.held {
-            let (pictures, masks) = (held.pictures.f_index_select(0, rows)?, held.masks.f_index_select(0, rows)?);
-            self.joint.apply(&pictures, &masks, &outside, augment)
+            let (pictures, masks) = (held.pictures.f_index_select(0, &rows)?, held.masks.f_index_select(0, &rows)?);
+            self.joint.apply_to_part((&pictures, &masks), &outside, augment, (batch, first))
         } else {
             let rows = Vec::<i64>::try_from(rows.to_device(Device::Cpu))?;
             let set = &self.set;
@@ -148,7 +156,7 @@ impl Source for PairSource {
                 let [width, height] = picture.size().map(i64::from);
                 let pixels = Tensor::from_slice(&picture.planar()).view([1, 3, height, width]).to_device(self.device);
                 let ids = Tensor::from_slice(&mask.ids).view([1, height, width]).to_device(self.device);
-                self.joint.apply(&pixels, &ids, &outside, augment.map(|key| key.at(place as u64)))
+                self.joint.apply(&pixels, &ids, &outside, augment.map(|key| key.at(first as u64 + place as u64)))
             };
             let (pictures, masks): (Vec<_>, Vec<_>) = decoded.into_iter().enumerate().map(one).unzip();
             (Tensor::f_cat(&pictures, 0)?, Tensor::f_cat(&masks, 0)?)

@@ -1,6 +1,7 @@
 //! Tables on the device.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use fidgp::Key;
@@ -264,5 +265,9 @@ impl Source for TableSource {
 
     fn batch(&self, rows: &Tensor, _augment: Option<Key>) -> Result<(Tensor, Tensor)> {
         Ok((self.inputs.f_index_select(0, rows)?, self.targets.f_index_select(0, rows)?))
+    }
+
+    fn part(&self, rows: &Tensor, augment: Option<Key>, part: Range<i64>) -> Result<(Tensor, Tensor)> {
+        self.batch(&rows.f_narrow(0, part.start, part.end - part.start)?, augment)
     }
 }

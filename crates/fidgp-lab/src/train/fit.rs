@@ -11,15 +11,15 @@ use tch::{Kind, Tensor};
 
 use super::checkpoint::{self, Progress};
 use super::culprit::{broken_layer, cause, culprit, not_finite_parameters};
-use super::group::{Joined, Part, Rows, Share};
+use super::group::{Joined, LEAST_MASS, Part, Pieces, Rows, Share, rows as rows_of_part};
 use super::optimiser::Optimiser;
-use super::step::{StepInput, Stepped, Stepper};
+use super::step::{StepInput, Stepper};
 use super::window::{PARTS, Window};
 use crate::config::{Select, TrainConfig};
 use crate::error::{LabError, Result};
 use crate::model::Model;
 use crate::record::{EpochRecord, Metrics};
-use crate::source::Source;
+use crate::source::{Asked, Source};
 
 /// What is said to be kept of a training that has no folder of its own: a split of a table.
 pub const NO_FOLDER: &str = "splits that are done are kept, the others begin anew";
@@ -120,6 +120,8 @@ impl Fit<'_> {
         while progress.epoch < self.config.epochs {
             let finished = self.epoch(&mut stepper, &mut optimiser, &mut progress, watch)?;
             if !finished {
+                // running statistics are linear in those of the batches: the mean of today's goes on as they would
+                self.share.as_ref().map_or(Ok(()), |share| share.settle(self.model))?;
                 self.save(&optimiser, &progress)?;
                 let command = self.resume_command.to_owned();
                 let kept = if self.run.is_some() { "everything is saved" } else { NO_FOLDER };
@@ -177,9 +179,9 @@ impl Fit<'_> {
     ) -> Result<bool> {
         let started = Instant::now();
         let batches = self.batches(progress.epoch);
-        let (first, to_come) = (progress.step, batches.get(progress.step_in_epoch as usize..).unwrap_or_default());
-        let alone = self.share.is_none(); // a part of a batch is not asked for ahead
-        self.source.announce(if alone { to_come } else { &[] }, &|index| self.key(first + index).fold("augment"))?;
+        let to_come = batches.get(progress.step_in_epoch as usize..).unwrap_or_default();
+        self.announce(progress.step, to_come)?;
+        let alone = self.share.is_none();
         let steps = batches.len() as u64;
         let mut window = Window::default();
         let look_every = if self.model.store.device().is_cuda() { CUDA_LOOK_EVERY } else { 1 };
@@ -189,9 +191,7 @@ impl Fit<'_> {
         while progress.step_in_epoch < steps {
             let rows = &batches[progress.step_in_epoch as usize];
             let moment = progress.epoch as f64 + progress.step_in_epoch as f64 / steps as f64;
-            let input = self.input(progress, moment, rows)?;
-            let own = stepper.step(&input, optimiser).map_err(|error| self.failed_step(error, progress))?;
-            let joined = self.join(own, &input, progress)?;
+            let (joined, inputs) = self.step((stepper, optimiser), progress, moment, rows)?;
             window.push(joined.parts.shallow_clone());
             progress.step += 1;
             progress.step_in_epoch += 1;
@@ -201,10 +201,10 @@ impl Fit<'_> {
             asked = stopping;
             if due {
                 // Before the update: a gradient of a loss that is not finite would spread to all parameters.
-                self.look(&mut window, progress, &|| culprit(self.model, stepper, &input))?;
+                self.look(&mut window, progress, &|| self.culprit(stepper, &inputs))?;
             }
             optimiser.step(joined.gradient, self.rate(moment), self.config.clip_norm);
-            last = Some(input);
+            last = inputs.into_iter().next_back();
             if due {
                 watch.step(
                     progress.epoch,
@@ -252,29 +252,83 @@ impl Fit<'_> {
         Key::new(self.seed).fold("train").at(step)
     }
 
-    /// What a step is given at this moment, in epochs.
-    fn input(&self, progress: &Progress, moment: f64, rows: &Tensor) -> Result<StepInput> {
+    /// Says what will be asked for: the pieces of these batches, whose first is that of a step.
+    fn announce(&self, step: u64, batches: &[Tensor]) -> Result<()> {
+        let pieces = |(step, rows): (u64, &Tensor)| {
+            let key = self.key(step).fold("augment");
+            let asked =
+                |(rows_of_part, _): (Rows, _)| Asked { rows: rows.shallow_clone(), part: rows_of_part.range, key };
+            self.pieces(rows.size()[0]).into_iter().map(asked).collect::<Vec<_>>()
+        };
+        self.source.announce((step..).zip(batches).flat_map(pieces).collect())
+    }
+
+    /// What this process computes of a batch of so many, piece by piece, each with its number among those of all processes. A
+    /// batch too short for pieces of two rows or more is not cut up.
+    fn pieces(&self, batch: i64) -> Vec<(Rows, Option<u64>)> {
+        let (rank, size) = self.share.as_ref().map_or((0, 1), |share| (share.rank() as i64, share.size() as i64));
+        let count = (self.config.accumulate as i64).min(batch / (2 * size)).max(1);
+        let is_whole = self.share.is_none() && count == 1;
+        let piece = |number| (rows_of_part(batch, number, size * count), (!is_whole).then_some(number as u64));
+        (rank * count..(rank + 1) * count).map(piece).collect()
+    }
+
+    /// What a step is given of a batch at this moment, in epochs.
+    fn input(
+        &self,
+        progress: &Progress,
+        moment: f64,
+        rows: &Tensor,
+        (own, number): (Rows, Option<u64>),
+    ) -> Result<StepInput> {
         let key = self.key(progress.step);
         let augment = Some(key.fold("augment"));
-        let own = self.share.as_ref().map(|share| share.rows(rows.size()[0]));
-        let (x, y) = match &own {
-            Some(own) => self.source.part(rows, augment, own.range.clone())?,
+        let (x, y) = match number {
+            Some(_) => self.source.part(rows, augment, own.range)?,
             None => self.source.batch(rows, augment)?,
         };
-        let part = |Rows { count, short, .. }| {
-            let mass = if count { self.model.likelihood.mass(&y) } else { 0.0 };
-            Part { mass, short }
-        };
-        let part = own.map_or_else(Part::default, part);
+        let mass = if own.count { self.model.likelihood.mass(&y).max(LEAST_MASS) } else { 0.0 };
+        let part = number.map_or_else(Part::default, |number| Part {
+            number: Some(number),
+            mass,
+            has_rows: own.count,
+            short: own.short,
+        });
         let frozen_norm = self.config.freeze_norm_epoch.is_some_and(|epoch| moment >= epoch);
+        let key = part.key(key, self.config.weight_draws);
         Ok(StepInput { x, y, key, beta: self.config.kl.beta(moment), frozen_norm, part })
     }
 
-    /// What all processes together made of a step of which this one computed its part.
-    fn join(&self, own: Stepped, input: &StepInput, progress: &Progress) -> Result<Joined> {
+    /// A step of the whole batch: this process's pieces one after another, then everybody's together; and what it was made of.
+    fn step(
+        &self,
+        (stepper, optimiser): (&mut Stepper, &Optimiser),
+        progress: &Progress,
+        moment: f64,
+        rows: &Tensor,
+    ) -> Result<(Joined, Vec<StepInput>)> {
+        let to_do = self.pieces(rows.size()[0]);
+        let (mut pieces, mut inputs) = (Pieces::of(to_do.len()), Vec::new());
+        for piece in to_do {
+            let input = self.input(progress, moment, rows, piece)?;
+            let own = stepper.step(&input, optimiser).map_err(|error| self.failed_step(error, progress))?;
+            pieces.push(own, input.part.mass);
+            inputs.push(input);
+        }
         let stop = self.stop.load(Ordering::Relaxed);
-        let Some(share) = &self.share else { return Ok(Joined::alone(own, stop)) };
-        share.join(&own, (input.part.mass, stop), &format!("the gradient of {}", place(progress)))
+        let (own, mass) = pieces.mean().ok_or_else(|| LabError::config("train", "a batch has no rows"))?;
+        let joined = match &self.share {
+            Some(share) => share.join(&own, (mass, stop), &format!("the gradient of {}", place(progress)))?,
+            None => Joined::alone(own, stop),
+        };
+        Ok((joined, inputs))
+    }
+
+    /// Who is to blame for a step: the first of its pieces that shows it.
+    fn culprit(&self, stepper: &Stepper, inputs: &[StepInput]) -> String {
+        let shows = |input: &&StepInput| broken_layer(stepper, input, Mode::Train).is_some();
+        let input = if inputs.len() > 1 { inputs.iter().find(shows) } else { None };
+        input.or(inputs.last()).map_or_else(String::new, |input| culprit(self.model, stepper, input))
     }
 
     /// Reads the losses since the last look and fails on the first that is not finite.

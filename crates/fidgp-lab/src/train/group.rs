@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use fidgp::Key;
 use fidgp::layer::Across;
 use fidgp_torch::{Group, GroupError};
 use sha2::{Digest, Sha256};
@@ -12,6 +13,7 @@ use super::Optimiser;
 use super::checkpoint::{self, Progress};
 use super::step::Stepped;
 use super::window::PARTS;
+use crate::config::WeightDraws;
 use crate::error::{LabError, Result};
 use crate::model::Model;
 
@@ -21,6 +23,10 @@ pub struct Share {
     group: Arc<Group>,
     sync_norm: bool,
 }
+
+/// What rows count at least: a part whose examples all have the weight 0 still has statistics, through which others' losses
+/// have a gradient. It is made commensurate with this mass, and counts nothing beside the others.
+pub(super) const LEAST_MASS: f64 = 1e-6;
 
 /// The rows of a batch that a process computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,11 +39,15 @@ pub struct Rows {
     pub short: bool,
 }
 
-/// A part of a batch beside those of other processes.
+/// A part of a batch beside the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
+    /// Its number; none for the whole.
+    pub number: Option<u64>,
     /// What it counts, 0 for one without rows.
     pub mass: f64,
+    /// Whether it has rows of the batch.
+    pub has_rows: bool,
     /// As of its rows.
     pub short: bool,
 }
@@ -45,7 +55,60 @@ pub struct Part {
 impl Default for Part {
     /// The whole.
     fn default() -> Self {
-        Self { mass: 1.0, short: false }
+        Self { number: None, mass: 1.0, has_rows: true, short: false }
+    }
+}
+
+impl Part {
+    /// The key of its weight draw, from that of the step.
+    pub fn key(&self, step: Key, draws: WeightDraws) -> Key {
+        match (draws, self.number) {
+            (WeightDraws::Own, Some(number)) => step.fold("draw").at(number),
+            _ => step,
+        }
+    }
+}
+
+/// The pieces of a batch that one process has computed, one after another, as one: their mean by mass.
+#[derive(Debug)]
+pub struct Pieces {
+    count: usize,
+    sums: Option<Stepped>,
+    mass: f64,
+}
+
+impl Pieces {
+    /// None of so many.
+    pub fn of(count: usize) -> Self {
+        Self { count, sums: None, mass: 0.0 }
+    }
+
+    /// One more.
+    pub fn push(&mut self, own: Stepped, mass: f64) {
+        self.mass += mass;
+        // a loss without weight may be anything; a gradient may lie where the next one will be written
+        let weighted = |tensor: &Tensor| if mass > 0.0 { tensor * mass } else { tensor.zeros_like() };
+        self.sums = Some(match self.sums.take() {
+            None if self.count == 1 => own,
+            None => Stepped { parts: weighted(&own.parts), gradient: weighted(&own.gradient) },
+            Some(mut sums) => {
+                let _ = sums.gradient.g_add_(&weighted(&own.gradient));
+                Stepped { parts: sums.parts + weighted(&own.parts), gradient: sums.gradient }
+            }
+        });
+    }
+
+    /// Their mean and what they count together; none where nothing was pushed.
+    pub fn mean(self) -> Option<(Stepped, f64)> {
+        let (count, mass) = (self.count, self.mass);
+        let mean = |mut sums: Stepped| {
+            if count > 1 && mass > 0.0 {
+                let _ = sums.gradient.g_div_scalar_(mass);
+                sums.parts /= mass;
+            }
+            (sums, mass)
+        };
+        self.sums.map(mean)
     }
 }
 
@@ -99,9 +162,9 @@ impl Share {
         self.group.rank()
     }
 
-    /// This process's rows of a batch of so many: one after another, as evenly as can be.
-    pub fn rows(&self, batch: i64) -> Rows {
-        rows(batch, self.group.rank() as i64, self.group.size() as i64)
+    /// How many processes there are.
+    pub fn size(&self) -> usize {
+        self.group.size()
     }
 
     /// Whether every step sums something on its way.
@@ -110,35 +173,45 @@ impl Share {
     }
 
     /// Sums for BatchNorm: as the config says, and always where some part is too short for statistics of its own.
-    pub fn across(&self, Part { mass, short }: Part) -> Option<Across> {
+    pub fn across(&self, Part { mass, has_rows, short, .. }: Part) -> Option<Across> {
         let group = Arc::clone(&self.group);
         (self.sync_norm || short).then(|| {
-            Across::new(mass > 0.0, move |own| {
+            Across::new(has_rows, move |own| {
                 group.sum(own, mass, "BatchNorm's statistics").map_err(|error| fidgp::Error::Across(error.0))
             })
         })
     }
 
+    /// The sum of a tensor, without its gradient, over all parts that have rows.
+    pub fn sum(&self, own: &Tensor, part: Part) -> fidgp::Result<Tensor> {
+        let own = own.detach();
+        let mut sum = if part.has_rows { own.copy() } else { own.zeros_like() };
+        let reduced = self.group.all_reduce(&mut sum, "the weights of examples");
+        reduced.map_err(|error| fidgp::Error::Across(error.0))?;
+        Ok(sum)
+    }
+
     /// The mean of the parts' losses and gradients, each with the weight of its mass: that of the whole batch.
     pub fn join(&self, stepped: &Stepped, (mass, stop): (f64, bool), what: &str) -> Result<Joined> {
         let (gradient, parts) = (&stepped.gradient, &stepped.parts);
-        let one = gradient.new_ones([1], (gradient.kind(), gradient.device()));
-        let weighted = Tensor::cat(&[gradient, &parts.to_kind(gradient.kind()), &one], 0) * mass;
-        let mut all = Tensor::cat(&[weighted, one * f64::from(u8::from(stop))], 0);
-        self.group.all_reduce(&mut all, what)?;
+        let number = |value: f64| gradient.new_full([1], value, (gradient.kind(), gradient.device()));
+        let stops = number(f64::from(u8::from(stop)));
+        let mut all = Tensor::cat(&[gradient, &parts.to_kind(gradient.kind()), &number(1.0), &stops], 0);
         let (length, parts) = (gradient.size()[0], PARTS as i64);
-        let mean = all.narrow(0, 0, length + parts) / all.narrow(0, length + parts, 1);
-        let (gradient, parts) = (mean.narrow(0, 0, length), mean.narrow(0, length, parts));
-        Ok(Joined { gradient, parts, stops: Stops::Of(all.get(length + PARTS as i64 + 1)) })
+        weigh(&all.narrow(0, 0, length + parts + 1), mass);
+        self.group.all_reduce(&mut all, what)?;
+        let mean = mean_of(&all.narrow(0, 0, length + parts + 1));
+        let (gradient, losses) = (mean.narrow(0, 0, length), mean.narrow(0, length, parts));
+        Ok(Joined { gradient, parts: losses, stops: Stops::Of(all.get(length + parts + 1)) })
     }
 
     /// The mean of the processes' gradients, for one that a step needs on its way.
     pub fn mean(&self, gradient: &Tensor, mass: f64) -> Result<Tensor> {
         let one = gradient.new_ones([1], (gradient.kind(), gradient.device()));
-        let mut all = Tensor::cat(&[gradient, &one], 0) * mass;
+        let mut all = Tensor::cat(&[gradient, &one], 0);
+        weigh(&all, mass);
         self.group.all_reduce(&mut all, "the gradient of a sharpness-aware step")?;
-        let length = gradient.size()[0];
-        Ok(all.narrow(0, 0, length) / all.narrow(0, length, 1))
+        Ok(mean_of(&all))
     }
 
     /// Begins a training at one place: everybody takes rank 0's numbers and progress.
@@ -198,17 +271,38 @@ impl Share {
     /// socket.
     pub fn explained(&self, error: LabError, what: &str) -> LabError {
         match &error {
-            LabError::Torch(tch::TchError::Torch(words)) if is_of_group(words) => self.group.missing(what).into(),
+            LabError::Torch(tch::TchError::Torch(words)) if is_of_group(words) => {
+                let first = words.lines().next().unwrap_or_default();
+                self.group.missing(what, first).into()
+            }
+            // what the group said itself, on its way through a layer
+            LabError::Method(fidgp::Error::Across(words)) => GroupError(words.clone()).into(),
             _ => error,
         }
     }
+}
+
+/// Multiplies in place; what has no weight may be anything, and counts nothing.
+fn weigh(numbers: &Tensor, mass: f64) {
+    let mut numbers = numbers.shallow_clone();
+    let _ = tch::no_grad(|| if mass > 0.0 { numbers.g_mul_scalar_(mass) } else { numbers.zero_() });
+}
+
+/// Divides in place by the last number, the sum of all masses, and leaves that out.
+fn mean_of(sums: &Tensor) -> Tensor {
+    let length = sums.size()[0] - 1;
+    let total = sums.narrow(0, length, 1).clamp_min(LEAST_MASS);
+    let mut mean = sums.narrow(0, 0, length);
+    let _ = tch::no_grad(|| mean.g_div_(&total));
+    mean
 }
 
 fn is_of_group(words: &str) -> bool {
     words.contains("gloo") || words.contains("NCCL") || words.contains("process group")
 }
 
-fn rows(batch: i64, rank: i64, size: i64) -> Rows {
+/// The rows of part `rank` of `size`: one after another, as evenly as can be.
+pub(super) fn rows(batch: i64, rank: i64, size: i64) -> Rows {
     let (from, to) = (batch * rank / size, batch * (rank + 1) / size);
     let (range, count) = if from < to { (from..to, true) } else { (0..batch.min(1), false) };
     Rows { range, count, short: batch < 2 * size }
@@ -232,6 +326,38 @@ pub fn agree(group: &Group, what: &str, own: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stepped(loss: f64, gradient: f64) -> Stepped {
+        Stepped { parts: Tensor::full([4], loss, DOUBLE), gradient: Tensor::full([3], gradient, DOUBLE) }
+    }
+
+    const DOUBLE: (tch::Kind, tch::Device) = (tch::Kind::Double, tch::Device::Cpu);
+
+    #[test]
+    fn pieces_count_by_their_mass() {
+        let mut pieces = Pieces::of(4);
+        for (loss, gradient, mass) in
+            [(f64::NAN, f64::NAN, 0.0), (1.0, 10.0, 3.0), (5.0, 2.0, 1.0), (f64::NAN, 1.0, 0.0)]
+        {
+            pieces.push(stepped(loss, gradient), mass);
+        }
+        let (mean, mass) = pieces.mean().unwrap();
+        assert_eq!((mean.parts, mean.gradient), (Tensor::full([4], 2.0, DOUBLE), Tensor::full([3], 8.0, DOUBLE)));
+        assert!((mass - 4.0).abs() < 1e-12);
+        let mut one = Pieces::of(1);
+        one.push(stepped(0.3, 0.1), 7.0);
+        assert_eq!(one.mean().unwrap().0.gradient, Tensor::full([3], 0.1, DOUBLE), "a single piece is left as it is");
+    }
+
+    #[test]
+    fn what_has_no_weight_may_be_anything() {
+        let numbers = Tensor::full([3], f64::NAN, DOUBLE);
+        weigh(&numbers, 0.0);
+        assert_eq!(numbers, Tensor::zeros([3], DOUBLE));
+        assert_eq!(mean_of(&numbers), Tensor::zeros([2], DOUBLE), "and so may a batch of nothing else");
+        let numbers = Tensor::from_slice(&[6.0, 9.0, 3.0]);
+        assert_eq!(mean_of(&numbers), Tensor::from_slice(&[2.0, 3.0]));
+    }
 
     #[test]
     fn every_row_is_had_once() {

@@ -158,7 +158,8 @@ impl<'a> Stepper<'a> {
     /// Computes a part of every batch. What talks to other processes on its way is not captured.
     #[must_use]
     pub fn with_share(mut self, share: Option<Share>) -> Self {
-        if share.as_ref().is_some_and(|share| share.talks_inside() || self.sharpness.is_some()) {
+        let sums = self.model.likelihood.sums_over_parts() || self.sharpness.is_some();
+        if share.as_ref().is_some_and(|share| share.talks_inside() || sums) {
             self.capture = Capture::Off;
         }
         self.share = share;
@@ -170,6 +171,9 @@ impl<'a> Stepper<'a> {
     /// # Errors
     /// When the batch does not fit the network or a covariance cannot be factorised.
     pub fn step(&mut self, input: &StepInput, optimiser: &Optimiser) -> Result<Stepped> {
+        if input.part.short && self.share.is_some() {
+            return self.plain(input, optimiser); // BatchNorm asks the others
+        }
         match std::mem::replace(&mut self.capture, Capture::Off) {
             Capture::Off => self.plain(input, optimiser),
             Capture::Ready(stream, captured)
@@ -237,7 +241,7 @@ impl<'a> Stepper<'a> {
         let layers: Vec<_> = self.model.network.slots().into_iter().map(Slot::name).collect();
         let fixed = self.fixed(input, self.noise(input));
         let (_, pass) = tch::no_grad(|| {
-            self.forward(&fixed, self.prepare(&fixed)?, |pass| {
+            self.forward(&fixed, self.prepare(&fixed)?, None, |pass| {
                 pass.mode = mode;
                 pass.taps = Taps::on(&layers);
                 pass.frozen_norm = input.frozen_norm;
@@ -280,8 +284,8 @@ impl<'a> Stepper<'a> {
 
     fn noise(&self, input: &StepInput) -> Noise {
         let mut noise = Noise::draw(&self.model.network.inducing(), input.key, Mode::Train);
-        if let Some(share) = &self.share {
-            noise.outputs = noise.outputs.of_part(share.rank() as u64);
+        if let Some(number) = input.part.number {
+            noise.outputs = noise.outputs.of_part(number);
         }
         noise
     }
@@ -296,7 +300,7 @@ impl<'a> Stepper<'a> {
         let across = || self.share.as_ref().and_then(|share| share.across(part));
         let prepared = self.prepare(fixed)?;
         let factors = prepared.0.share();
-        let (nll, pass) = self.forward(fixed, prepared, |pass| {
+        let (nll, pass) = self.forward(fixed, prepared, Some(part), |pass| {
             pass.frozen_norm = frozen_norm;
             pass.across = across();
             self.tap(pass);
@@ -321,7 +325,7 @@ impl<'a> Stepper<'a> {
                 // A gradient that is not finite must not spread to the parameters before the loss is looked at.
                 let away = (&at_here * (rho / (at_here.norm() + 1e-12))).nan_to_num(0.0, 0.0, 0.0);
                 optimiser.shift(&away);
-                let sharp = self.nll_gradient(fixed, frozen_norm, across(), optimiser);
+                let sharp = self.nll_gradient(fixed, (frozen_norm, part), across(), optimiser);
                 optimiser.shift(&-away);
                 match divergence {
                     Some(divergence) => divergence + sharp?,
@@ -361,11 +365,12 @@ impl<'a> Stepper<'a> {
         Ok((factors?, ahead?))
     }
 
-    /// The NLL of the batch, by a pass set up as said.
+    /// The NLL of the batch, or of a part of it that is computed beside others, by a pass set up as said.
     fn forward(
         &self,
         fixed: &Fixed,
         (factors, ahead): (Factors, WhitenedDraws),
+        part: Option<Part>,
         set: impl FnOnce(&mut Pass),
     ) -> Result<(Tensor, Pass)> {
         let weights = self.model.network.inducing();
@@ -373,18 +378,22 @@ impl<'a> Stepper<'a> {
         let mut pass = pass.computing_in(self.model.compute);
         set(&mut pass);
         let outputs = self.model.network.forward(&fixed.x, &mut pass)?;
-        Ok((self.model.nll(&outputs, &fixed.y), pass))
+        let nll = match (&self.share, part) {
+            (Some(share), Some(part)) => self.model.nll_of_part(&outputs, &fixed.y, &|own| share.sum(own, part))?,
+            _ => self.model.nll(&outputs, &fixed.y),
+        };
+        Ok((nll, pass))
     }
 
     /// The NLL's gradient where the parameters are now; BatchNorm's statistics stay as they are.
     fn nll_gradient(
         &self,
         fixed: &Fixed,
-        frozen_norm: bool,
+        (frozen_norm, part): (bool, Part),
         across: Option<Across>,
         optimiser: &Optimiser,
     ) -> Result<Tensor> {
-        let (nll, _) = self.forward(fixed, self.prepare(fixed)?, |pass| {
+        let (nll, _) = self.forward(fixed, self.prepare(fixed)?, Some(part), |pass| {
             pass.frozen_norm = frozen_norm;
             pass.keep_statistics = true;
             pass.across = across;
@@ -421,6 +430,9 @@ impl<'a> Stepper<'a> {
             fixed.x.copy_(&input.x);
             fixed.y.copy_(&input.y);
             let _ = fixed.beta.fill_(input.beta);
+            if let Some(number) = input.part.number {
+                fixed.noise.outputs = std::mem::take(&mut fixed.noise.outputs).of_part(number);
+            }
             fixed.noise.redraw(input.key);
         });
         graph.replay()?;

@@ -141,15 +141,14 @@ struct Categorical {
 }
 
 impl Likelihood for Categorical {
+    /// 0 for a batch whose classes all have the weight 0.
     fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
-        if self.weights.is_none() {
-            return categorical_nll(outputs, targets, self.smoothing);
-        }
+        let Some(weights) = &self.weights else { return categorical_nll(outputs, targets, self.smoothing) };
         let logits = outputs.to_kind(Kind::Float);
-        let sum = logits.cross_entropy_loss(targets, self.weights.as_ref(), Reduction::Sum, -100, self.smoothing);
-        let mass =
-            self.weights.as_ref().map(|weights| weights.index_select(0, &targets.reshape([-1])).sum(Kind::Float));
-        mass.map_or_else(|| sum.shallow_clone(), |mass| &sum / mass.clamp_min(f64::from(f32::MIN_POSITIVE)))
+        let sum = logits.cross_entropy_loss(targets, Some(weights), Reduction::Sum, -100, self.smoothing);
+        let mass = weights.index_select(0, targets).sum(Kind::Float);
+        let counts = mass.gt(0.0).to_kind(Kind::Float);
+        sum * &counts / (mass + (1.0 - counts))
     }
 
     /// Examples, by the weight of their class.
@@ -210,5 +209,21 @@ mod tests {
         assert!(of("{\"d\": 5}").unwrap_err().to_string().contains("`d` is no class; there are a, b, c"));
         assert!(of("[1, 2]").is_err() && of("{\"a\": -1}").is_err());
         assert!(read("\"even\"").unwrap_err().to_string().contains("\"balanced\""));
+    }
+
+    #[test]
+    fn classes_without_weight_do_not_count() {
+        let own = Categorical { smoothing: 0.1, weights: Some(Tensor::from_slice(&[0f32, 2.0, 1.0])) };
+        let logits = Tensor::from_slice(&[1f32, 2.0, -1.0, 0.5, 0.0, 3.0]).view([2, 3]);
+        let nll = |targets: &[i64]| own.nll(&logits, &Tensor::from_slice(targets));
+        let mean = logits.cross_entropy_loss(
+            &Tensor::from_slice(&[1_i64, 2]),
+            own.weights.as_ref(),
+            Reduction::Mean,
+            -100,
+            0.1,
+        );
+        assert!((nll(&[1, 2]) - mean).abs().double_value(&[]) < 1e-6);
+        assert_eq!(nll(&[0, 0]).double_value(&[]).to_bits(), 0f64.to_bits(), "libtorch's mean is 0 / 0");
     }
 }

@@ -88,6 +88,17 @@ impl Gaussian {
     }
 }
 
+impl Gaussian {
+    /// The NLL of each example, and its weight where they are weighed. `[N]`
+    fn each(&self, outputs: &Tensor, targets: &Tensor) -> (Tensor, Option<Tensor>) {
+        let GaussianOutput { mean, variance } = self.output(outputs);
+        let quadratic = (targets - mean).square() / &variance;
+        let each = (quadratic + variance.log() + LN_2PI) * 0.5;
+        let weights = (self.weighting > 0.0).then(|| variance.detach().pow_tensor_scalar(self.weighting));
+        (each, weights)
+    }
+}
+
 impl NumberLikelihood for Gaussian {
     fn constant_variance(&self) -> Option<Tensor> {
         match &self.noise {
@@ -117,14 +128,29 @@ impl NumberLikelihood for Gaussian {
 impl Likelihood for Gaussian {
     /// Examples are [weighted](Gaussian::weighted) where that is asked for.
     fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
-        let GaussianOutput { mean, variance } = self.output(outputs);
-        let quadratic = (targets - mean).square() / &variance;
-        let each = (quadratic + variance.log() + LN_2PI) * 0.5; // [N]
-        if self.weighting > 0.0 {
-            let weights = variance.detach().pow_tensor_scalar(self.weighting);
-            return (each * &weights / weights.mean(outputs.kind())).mean(outputs.kind());
+        let (each, weights) = self.each(outputs, targets);
+        match weights {
+            Some(weights) => (each * &weights / weights.mean(outputs.kind())).mean(outputs.kind()),
+            None => each.mean(outputs.kind()),
         }
-        each.mean(outputs.kind())
+    }
+
+    /// Weights have the mean 1 over the whole batch, not over its parts.
+    fn nll_of_part(
+        &self,
+        outputs: &Tensor,
+        targets: &Tensor,
+        sum: &dyn Fn(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let (each, weights) = self.each(outputs, targets);
+        let Some(weights) = weights else { return Ok(each.mean(outputs.kind())) };
+        let count = weights.new_full([], weights.numel() as f64, (weights.kind(), weights.device()));
+        let sums = sum(&Tensor::stack(&[weights.sum(weights.kind()), count], 0))?;
+        Ok((each * &weights / (sums.get(0) / sums.get(1))).mean(outputs.kind()))
+    }
+
+    fn sums_over_parts(&self) -> bool {
+        self.weighting > 0.0
     }
 
     fn curvature(&self, outputs: &Tensor) -> Curvature {

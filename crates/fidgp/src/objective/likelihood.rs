@@ -13,6 +13,26 @@ pub trait Likelihood: Debug + Send {
     /// Mean negative log-likelihood of a batch. `[N, outputs, ..]`, `[N, ..]` → scalar
     fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor;
 
+    /// The NLL of a part of a batch, of which others have the rest: `sum` adds a tensor, without a gradient, up over all parts.
+    /// The mean of the parts' values, weighed by their [mass](Self::mass), is the NLL of the whole batch.
+    ///
+    /// # Errors
+    /// When `sum` fails.
+    fn nll_of_part(
+        &self,
+        outputs: &Tensor,
+        targets: &Tensor,
+        sum: &dyn Fn(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let _ = sum;
+        Ok(self.nll(outputs, targets))
+    }
+
+    /// Whether [`Self::nll_of_part`] needs that sum.
+    fn sums_over_parts(&self) -> bool {
+        false
+    }
+
     /// What the mean NLL of these targets counts beside that of others: rows, where nothing else is said.
     fn mass(&self, targets: &Tensor) -> f64 {
         targets.size().first().copied().unwrap_or(0) as f64

@@ -44,6 +44,12 @@ pub struct TrainConfig {
     /// would then see more noise than training did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freeze_norm_epoch: Option<f64>,
+    /// A batch, or a process's part of it, is computed in so many pieces, one after another, whose gradients are added up.
+    #[serde(default = "one_piece", skip_serializing_if = "is_one_piece")]
+    pub accumulate: usize,
+    /// Whether the parts of a batch share one draw of the weights.
+    #[serde(default, skip_serializing_if = "WeightDraws::is_shared")]
+    pub weight_draws: WeightDraws,
     /// With several processes: BatchNorm normalises with the statistics of the whole batch, not with those of each process's
     /// part.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -92,6 +98,24 @@ pub enum Precision {
     Bf16,
 }
 
+/// Which draw of the weights the parts of a batch see, that is, processes and the pieces of `accumulate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeightDraws {
+    /// All the same: the training is that of one process.
+    #[default]
+    Shared,
+    /// Each its own: the gradient is the mean over as many draws as there are parts.
+    Own,
+}
+
+impl WeightDraws {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    fn is_shared(&self) -> bool {
+        *self == Self::Shared
+    }
+}
+
 /// Which epoch the results are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -101,6 +125,15 @@ pub enum Select {
     Last,
     /// The one with the lowest validation NLL among those with the full KL weight.
     Best,
+}
+
+fn one_piece() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_one_piece(count: &usize) -> bool {
+    *count == 1
 }
 
 fn constant() -> ScheduleConfig {
