@@ -1,10 +1,10 @@
-//! The compiled part of the Python package `fidgp`: models, training, and numbers from numbers. What users see, with its
-//! checks of types and its words, is the Python around it (`fidgp/`).
+//! The compiled part of the Python package `fidgp` that needs libtorch: models and training. What users see, with its
+//! checks of types and its words, is the Python around it (`fidgp/`); numbers from numbers are in `metrics/`.
 
-mod conformal;
 mod errors;
-mod metrics;
 mod model;
+mod rows;
+mod rules;
 mod said;
 mod train;
 
@@ -15,7 +15,5 @@ use pyo3::prelude::*;
 fn _fidgp(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fidgp_files::limits::check_environment().map_err(PyImportError::new_err)?;
     module.add_class::<model::Engine>()?;
-    module.add_function(wrap_pyfunction!(train::train, module)?)?;
-    metrics::add_to(module)?;
-    conformal::add_to(module)
+    module.add_function(wrap_pyfunction!(train::train, module)?)
 }

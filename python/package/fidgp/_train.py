@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Mapping, Optional, Union
 
-from . import _fidgp
+from . import _libtorch
 from ._model import Model, load
 
 
@@ -71,5 +71,5 @@ def train(
         text = "".join(f"{_text(str(key))} = {to_toml(value)}\n" for key, value in config.items())
     else:
         text = Path(config).read_text(encoding="utf-8")
-    _fidgp.train(text, Path(run), None if data is None else Path(data), device, threads, overwrite)
+    _libtorch.compiled().train(text, Path(run), None if data is None else Path(data), device, threads, overwrite)
     return load(run, device=device)
