@@ -1,7 +1,8 @@
 """Predictions with uncertainty: Bayesian neural networks with inducing weights.
 
-`load` opens a trained model, `train` trains what a config describes, `FidgpRegressor` and `FidgpClassifier` are for
-scikit-learn; `metrics` and `conformal` work on plain arrays and need no libtorch.
+`load` opens a trained model, `train` trains what a config describes, `wrap` makes a trained network Bayesian,
+`FidgpRegressor` and `FidgpClassifier` are for scikit-learn; `metrics` and `conformal` work on plain arrays and need no
+libtorch.
 
 >>> import fidgp
 >>> fidgp.metrics.auroc([0.1, 0.3], [0.3, 0.7])
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, List
 from . import conformal, metrics
 from ._model import Model, load
 from ._said import ClassPredictions, NumberPredictions
-from ._train import train
+from ._train import Wrapped, train, wrap
 
 if TYPE_CHECKING:
     from .sklearn import FidgpClassifier, FidgpRegressor
@@ -24,10 +25,12 @@ __all__ = [
     "FidgpRegressor",
     "Model",
     "NumberPredictions",
+    "Wrapped",
     "conformal",
     "load",
     "metrics",
     "train",
+    "wrap",
 ]
 
 _ESTIMATORS = ("FidgpClassifier", "FidgpRegressor")

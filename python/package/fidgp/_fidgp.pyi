@@ -33,3 +33,13 @@ class Engine:
 def train(
     config: Optional[str], run: Path, data: Optional[Path], device: str, threads: Optional[int], overwrite: bool
 ) -> None: ...
+def wrap(
+    network: Union[Path, Tuple[str]],
+    changes: List[str],
+    weights: Optional[Path],
+    run: Path,
+    data: Optional[Path],
+    device: str,
+    threads: Optional[int],
+    overwrite: bool,
+) -> str: ...
