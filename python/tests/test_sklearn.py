@@ -87,6 +87,7 @@ def test_a_classifier_learns_and_is_part_of_scikit_learn():
     assert scores.mean() > 0.7
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes")  # scikit-learn's own
 @pytest.mark.parametrize("y", [np.zeros(101), np.arange(101), np.array(["a"] * 101)])
 def test_classes_that_cannot_be_are_refused(y):
     x, _ = rows(101)
