@@ -1,4 +1,10 @@
-"""Builds the package with maturin, after the checkout's own set-up has fetched libtorch and pointed Cargo at it."""
+"""Builds the package with maturin, after the checkout's own set-up has fetched libtorch and pointed Cargo at it.
+
+maturin builds one compiled module. The other one, which needs no libtorch, is built first and laid among the Python sources.
+"""
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +17,9 @@ from maturin import (  # noqa: F401  (hooks that pip calls)
     prepare_metadata_for_build_wheel,
 )
 
-SETUP = Path(__file__).resolve().parent.parent / "scripts" / "setup"
+HERE = Path(__file__).resolve().parent
+SETUP = HERE.parent / "scripts" / "setup"
+METRICS = HERE / "package" / "fidgp" / "_metrics.abi3.so"
 
 
 def set_up():
@@ -20,6 +28,23 @@ def set_up():
     done = subprocess.run([sys.executable, str(SETUP)], check=False)
     if done.returncode != 0:
         sys.exit(done.returncode)
+    build_metrics()
+
+
+def build_metrics():
+    command = ["cargo", "build", "--locked", "--release", "--package", "fidgp-python-metrics"]
+    variables = {**os.environ, "PYO3_BUILD_EXTENSION_MODULE": "1"}
+    said = [*command, "--message-format", "json-render-diagnostics"]
+    done = subprocess.run(said, cwd=HERE, env=variables, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    files = [file for one in found if one.get("target", {}).get("name") == "_metrics" for file in one.get("filenames", [])]
+    if len(files) != 1:
+        sys.exit(f"Cargo should have made one _metrics module, it made {files}")
+    fresh = METRICS.with_suffix(".new")
+    shutil.copyfile(files[0], fresh)
+    os.replace(fresh, METRICS)  # a process that has the old one open keeps it
 
 
 def build_wheel(*arguments, **settings):

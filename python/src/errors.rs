@@ -1,7 +1,6 @@
 //! Errors of the toolkit as Python knows them.
 
 use fidgp_lab::LabError;
-use fidgp_metrics::MetricError;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 
@@ -14,9 +13,4 @@ pub fn of_lab(error: &LabError) -> PyErr {
         error if error.is_misuse() => PyValueError::new_err(words),
         _ => PyRuntimeError::new_err(words),
     }
-}
-
-/// Metrics refuse their arguments, nothing else.
-pub fn of_metric(error: &MetricError) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }

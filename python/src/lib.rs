@@ -1,12 +1,13 @@
-//! The compiled part of the Python package `fidgp`: models, training, and numbers from numbers. What users see, with its
-//! checks of types and its words, is the Python around it (`fidgp/`).
+//! The compiled part of the Python package `fidgp` that needs libtorch: models, training and wrapping. What users see, with its
+//! checks of types and its words, is the Python around it (`fidgp/`); numbers from numbers are in `metrics/`.
 
-mod conformal;
 mod errors;
-mod metrics;
 mod model;
+mod rows;
+mod rules;
 mod said;
 mod train;
+mod wrap;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -16,6 +17,5 @@ fn _fidgp(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fidgp_files::limits::check_environment().map_err(PyImportError::new_err)?;
     module.add_class::<model::Engine>()?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
-    metrics::add_to(module)?;
-    conformal::add_to(module)
+    module.add_function(wrap_pyfunction!(wrap::wrap, module)?)
 }

@@ -1,45 +1,47 @@
 //! A trained model.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use fidgp::predict::{Effort, WeightDraws};
-use fidgp_data::Picture;
-use fidgp_decision::calibration::Feature;
+use fidgp_data::{ColumnEncoding, Picture};
+use fidgp_decision::Calibration;
 use fidgp_decision::decide::Judge;
-use fidgp_decision::fit::{Named, Origin, classes, numbers};
-use fidgp_decision::{Asked, Calibration, ClassEvidence, NumberEvidence, Score};
-use fidgp_lab::files::CONFIG_FILE;
-use fidgp_lab::model_folder::{self, Dtype};
-use fidgp_lab::predict::{ClassPrediction, NumberPrediction, Predictor, Trained};
+use fidgp_lab::predict::{Predictor, Trained};
 use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::View;
 use fidgp_lab::{LabError, device};
-use numpy::{
-    IntoPyArray, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadonlyArray4,
-    PyUntypedArrayMethods,
-};
+use numpy::{IntoPyArray, PyArray3, PyArrayMethods, PyReadonlyArray3, PyReadonlyArray4, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tch::Tensor;
 
 use crate::errors::of_lab;
-use crate::said::{SaidOfClasses, SaidOfNumbers};
+use crate::rows::{self, Rows};
+use crate::rules::Fresh;
+use crate::said::SaidOfClasses;
+
+/// A column of a table: its name, what it holds, and its texts.
+type Column = (String, &'static str, Vec<String>);
 
 /// A trained model that predicts. Many threads may ask it; one is answered at a time.
 #[pyclass(frozen, module = "fidgp._fidgp")]
 pub struct Engine {
     held: Mutex<Held>,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     view: Option<View>,
     /// `classes`, `numbers` or `pixels`.
     #[pyo3(get)]
     kind: &'static str,
     #[pyo3(get)]
-    classes: Vec<String>,
+    pub(crate) classes: Vec<String>,
+    /// The columns of its tables; none for pictures.
     #[pyo3(get)]
     features: Vec<String>,
+    /// What these hold, where they are not numbers alone.
+    #[pyo3(get)]
+    columns: Vec<Column>,
     #[pyo3(get)]
     target: Option<String>,
     #[pyo3(get)]
@@ -50,10 +52,13 @@ pub struct Engine {
     draws: u64,
 }
 
-struct Held {
-    predictor: Predictor,
-    calibration: Option<Calibration>,
-    judge: Option<Judge>,
+/// What a prediction needs, and the rules.
+pub struct Held {
+    pub predictor: Predictor,
+    pub calibration: Option<Calibration>,
+    pub judge: Option<Judge>,
+    /// The rules that were fitted here, which are not in the folder.
+    pub fresh: Option<Fresh>,
 }
 
 #[pymethods]
@@ -76,18 +81,10 @@ impl Engine {
         self.with(py, |held| held.judge.is_some())
     }
 
-    /// Predicts rows, their features in the model's order. `[N, features]`
-    fn rows<'py>(
-        &self,
-        py: Python<'py>,
-        rows: PyReadonlyArray2<f64>,
-        draws: Option<u64>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let (rows, effort) = (rows.as_slice()?.to_vec(), effort(draws, None)?);
-        let said = self.with(py, |held| {
-            let said = held.predictor.regress(&rows, effort)?;
-            Ok(SaidOfNumbers::new(said, held.predictor.trained().table.as_ref(), held.judge.as_ref()))
-        });
+    /// Predicts rows of a table, their columns in the model's order.
+    fn rows<'py>(&self, py: Python<'py>, rows: Rows, draws: Option<u64>) -> PyResult<Bound<'py, PyDict>> {
+        let (rows, effort) = (rows.lent()?, effort(draws, None)?);
+        let said = self.with(py, |held| rows::said(held, &rows, effort));
         said.map_err(|error| of_lab(&error))?.columns(py)
     }
 
@@ -102,7 +99,7 @@ impl Engine {
         let (pixels, effort) = (tensor(&pixels)?, effort(asked.0, asked.1)?);
         let said = self.with(py, move |held| {
             let said = held.predictor.classify(&pixels, first_batch, effort)?;
-            Ok(SaidOfClasses::new(said, held.judge.as_ref()))
+            Ok(SaidOfClasses::of_pictures(said, held.judge.as_ref()))
         });
         said.map_err(|error| of_lab(&error))?.columns(py)
     }
@@ -127,30 +124,10 @@ impl Engine {
         self.shaped(py, seen)
     }
 
-    /// Fits rules for decisions to rows that were not trained on.
-    fn calibrate_rows(
-        &self,
-        py: Python,
-        rows: PyReadonlyArray2<f64>,
-        targets: PyReadonlyArray1<f64>,
-        asked: &Bound<PyDict>,
-    ) -> PyResult<String> {
-        let asked = asked_of(asked, Score::Epistemic)?;
-        let (rows, targets) = (rows.as_slice()?.to_vec(), targets.as_slice()?.to_vec());
-        let found = self.with(py, |held| {
-            let said = held.predictor.regress(&rows, Effort::default())?;
-            let trained = held.predictor.trained();
-            let said: Vec<NumberEvidence> =
-                said.iter().map(|one: &NumberPrediction| one.evidence(trained.table.as_ref())).collect();
-            let width = (rows.len() / targets.len().max(1)).max(1);
-            let column = |column| rows.iter().skip(column).step_by(width).copied().collect();
-            let features = self.features.iter().map(|name| Feature { name: name.clone(), levels: Vec::new() });
-            let named =
-                Named { features: features.collect(), columns: (0..width).map(column).collect(), ..Named::default() };
-            let found = numbers(&said, &targets, &named, &asked, origin(trained)?)?;
-            held.keep(found)
-        });
-        found.map_err(|error| of_lab(&error))
+    /// Fits rules for decisions to rows that were not trained on. Classes are places among the model's.
+    fn calibrate_rows(&self, py: Python, rows: Rows, truths: Vec<f64>, asked: &Bound<PyDict>) -> PyResult<String> {
+        let (rows, asked) = (rows.lent()?, crate::rules::Wanted::new(asked)?);
+        self.with(py, |held| held.fit_to_rows(&rows, &truths, &asked)).map_err(|error| of_lab(&error))
     }
 
     /// Fits rules for decisions to pictures that were not trained on.
@@ -161,26 +138,13 @@ impl Engine {
         labels: Vec<usize>,
         asked: &Bound<PyDict>,
     ) -> PyResult<String> {
-        let asked = asked_of(asked, Score::Total)?;
-        let pixels = tensor(&pixels)?;
-        let found = self.with(py, move |held| {
-            let said = held.predictor.classify(&pixels, 0, Effort::default())?;
-            let said: Vec<ClassEvidence> = said.iter().map(ClassPrediction::evidence).collect();
-            let named = Named { classes: self.classes.clone(), ..Named::default() };
-            let found = classes(&said, &labels, &named, &asked, origin(held.predictor.trained())?)?;
-            held.keep(found)
-        });
-        found.map_err(|error| of_lab(&error))
+        let (pixels, asked) = (tensor(&pixels)?, crate::rules::Wanted::new(asked)?);
+        self.with(py, move |held| held.fit_to_pictures(&pixels, &labels, &asked)).map_err(|error| of_lab(&error))
     }
 
     /// Writes a model folder, with the rules there are.
     fn save(&self, py: Python, out: PathBuf, overwrite: bool) -> PyResult<()> {
-        self.with(py, |held| {
-            refuse_to_mix(&out, overwrite)?;
-            model_folder::export(&self.folder, held.predictor.trained(), Dtype::F32, &out)?;
-            held.calibration.as_ref().map_or(Ok(()), |rules| Ok(rules.write(&out)?))
-        })
-        .map_err(|error: LabError| of_lab(&error))
+        self.with(py, |held| held.save(&self.folder, &out, overwrite)).map_err(|error| of_lab(&error))
     }
 }
 
@@ -189,20 +153,27 @@ impl Engine {
         let trained = Trained::open(&folder, device::choose(device)?)?;
         let calibration = calibration::read(&folder, &trained.model)?;
         let judge = calibration.as_ref().map(Judge::new).transpose()?;
-        let kind = match (trained.segments(), trained.view) {
+        let kind = match (trained.segments(), trained.classes.is_empty()) {
             (true, _) => "pixels",
-            (false, Some(_)) => "classes",
-            (false, None) => "numbers",
+            (false, false) => "classes",
+            (false, true) => "numbers",
         };
-        let rows = kind == "numbers";
+        let takes_rows = kind != "pixels" && trained.view.is_none();
         let target = trained.table.as_ref().map_or("y", |table| &table.target).to_owned();
+        let columns = columns(&trained);
+        let names = columns.iter().map(|(name, ..)| name.clone()).collect();
         Ok(Self {
             folder,
             view: trained.view,
             kind,
             classes: trained.classes.clone(),
-            features: if rows { trained.feature_names()? } else { Vec::new() },
-            target: rows.then_some(target),
+            features: match (takes_rows, columns.is_empty()) {
+                (true, true) => trained.feature_names()?,
+                (true, false) => names,
+                (false, _) => Vec::new(),
+            },
+            columns,
+            target: takes_rows.then_some(target),
             method: trained.config.method.name().to_owned(),
             network: trained.config.network.name(),
             draws: trained.config.predict.draws,
@@ -210,6 +181,7 @@ impl Engine {
                 predictor: Predictor::new(trained, None, WeightDraws::MEMORY)?,
                 calibration,
                 judge,
+                fresh: None,
             }),
         })
     }
@@ -230,18 +202,19 @@ impl Engine {
     }
 }
 
-impl Held {
-    /// The rules, told as JSON without the examples they rest on, are used from now on.
-    fn keep(&mut self, found: Calibration) -> Result<String, LabError> {
-        let unwritable = |error: serde_json::Error| LabError::config("calibration", error.to_string());
-        let mut document = serde_json::to_value(&found).map_err(unwritable)?;
-        if let Some(fields) = document.as_object_mut() {
-            fields.remove("reference");
-        }
-        self.judge = Some(Judge::new(&found)?);
-        self.calibration = Some(found);
-        Ok(document.to_string())
-    }
+/// What the columns of a table hold where they are not numbers alone.
+fn columns(trained: &Trained) -> Vec<Column> {
+    let Some(view) = trained.table.as_ref().filter(|view| !view.columns.is_plain()) else { return Vec::new() };
+    let column = |column: &ColumnEncoding| {
+        let holds = match column {
+            ColumnEncoding::Number { .. } => "number",
+            ColumnEncoding::Boolean { .. } => "yes or no",
+            ColumnEncoding::Date { .. } => "date",
+            ColumnEncoding::Text { .. } => "text",
+        };
+        (column.name().to_owned(), holds, column.levels().to_vec())
+    };
+    view.columns.columns().iter().map(column).collect()
 }
 
 fn effort(draws: Option<u64>, tolerance: Option<f64>) -> PyResult<Effort> {
@@ -257,43 +230,4 @@ fn effort(draws: Option<u64>, tolerance: Option<f64>) -> PyResult<Effort> {
 fn tensor(pixels: &PyReadonlyArray4<u8>) -> PyResult<Tensor> {
     let shape: Vec<i64> = pixels.shape().iter().map(|&size| size as i64).collect();
     Ok(Tensor::from_slice(pixels.as_slice()?).view(&shape[..]))
-}
-
-fn origin(trained: &Trained) -> Result<Origin, LabError> {
-    let model_sha256 = calibration::digest(&trained.model)?;
-    Ok(Origin { source: "arrays".to_owned(), model_sha256, draws: trained.config.predict.draws })
-}
-
-/// What is to be promised, the usual where nothing is said.
-fn asked_of(given: &Bound<PyDict>, usual: Score) -> PyResult<Asked> {
-    let mut asked = Asked::usual(usual);
-    for (key, value) in given {
-        match key.extract::<String>()?.as_str() {
-            "levels" => asked.levels = value.extract()?,
-            "by_class" => asked.by_class = value.extract()?,
-            "risk" => asked.risk = value.extract()?,
-            "confidence" => asked.confidence = value.extract()?,
-            "wrong_beyond" => asked.wrong_beyond = value.extract()?,
-            "false_alarms" => asked.false_alarms = value.extract()?,
-            "held_back" => asked.held_back = value.extract()?,
-            "seed" => asked.seed = value.extract()?,
-            other => return Err(PyValueError::new_err(format!("`{other}` is no setting of a calibration"))),
-        }
-    }
-    Ok(asked)
-}
-
-/// As `fidgp export` refuses it.
-fn refuse_to_mix(out: &Path, overwrite: bool) -> Result<(), LabError> {
-    let name = || out.display().to_string();
-    if out.join(CONFIG_FILE).exists() {
-        return Err(LabError::config(name(), "holds a run, whose files a model would mix with; choose another folder"));
-    }
-    match model_folder::FILES.iter().find(|file| out.join(file).exists() && !overwrite) {
-        Some(file) => {
-            let why = format!("holds a {file} already; choose another folder, or pass overwrite=True");
-            Err(LabError::config(name(), why))
-        }
-        None => Ok(()),
-    }
 }

@@ -11,25 +11,73 @@ use pyo3::types::PyDict;
 /// A decision with the score that its p-value is of.
 type Judged = (Decision, Option<f64>);
 
-/// Of pictures.
+/// Of pictures, or of rows.
 pub struct SaidOfClasses {
     said: Vec<ClassPrediction>,
+    /// Features outside the training data, and what stands in for missing ones; none for pictures.
+    remarks: Option<Remarks>,
     judged: Option<Vec<Judged>>,
 }
 
 /// Of rows.
 pub struct SaidOfNumbers {
     said: Vec<NumberPrediction>,
-    outside: Vec<Vec<String>>,
+    remarks: Remarks,
     judged: Option<Vec<Judged>>,
 }
 
+/// Of rows, whatever the model is for.
+pub enum Said {
+    Classes(SaidOfClasses),
+    Numbers(SaidOfNumbers),
+}
+
+/// What is out of the ordinary, for each row.
+struct Remarks {
+    outside: Vec<Vec<String>>,
+    flags: Vec<Vec<String>>,
+}
+
+impl Remarks {
+    fn add_to(&self, columns: &Bound<PyDict>) -> PyResult<()> {
+        columns.set_item("out_of_range", &self.outside)?;
+        columns.set_item("flags", &self.flags)
+    }
+}
+
+impl Said {
+    pub fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        match self {
+            Self::Classes(said) => said.columns(py),
+            Self::Numbers(said) => said.columns(py),
+        }
+    }
+}
+
+fn judged_classes(evidence: &[ClassEvidence], judge: Option<&Judge>) -> Option<Vec<Judged>> {
+    let of = |judge: &Judge, said: &ClassEvidence| (judge.class(said), judge.ood_score(&|score| score.of_class(said)));
+    judge.map(|judge| evidence.iter().map(|one| of(judge, one)).collect())
+}
+
 impl SaidOfClasses {
-    pub fn new(said: Vec<ClassPrediction>, judge: Option<&Judge>) -> Self {
-        let of =
-            |judge: &Judge, said: &ClassEvidence| (judge.class(said), judge.ood_score(&|score| score.of_class(said)));
-        let judged = judge.map(|judge| said.iter().map(|one| of(judge, &one.evidence())).collect());
-        Self { said, judged }
+    pub fn of_pictures(said: Vec<ClassPrediction>, judge: Option<&Judge>) -> Self {
+        let evidence: Vec<_> = said.iter().map(ClassPrediction::evidence).collect();
+        Self { judged: judged_classes(&evidence, judge), said, remarks: None }
+    }
+
+    /// Of rows as the network takes them, row-major.
+    pub fn of_rows(
+        said: Vec<ClassPrediction>,
+        (rows, flags): (&[f64], Option<Vec<Vec<String>>>),
+        view: Option<&TableView>,
+        judge: Option<&Judge>,
+    ) -> Self {
+        let rows = rows.chunks((rows.len() / said.len().max(1)).max(1));
+        let evidence: Vec<_> = said.iter().zip(rows).map(|(one, row)| one.evidence_of_row(row, view)).collect();
+        let judged = judged_classes(&evidence, judge);
+        let flags = flags.unwrap_or_else(|| vec![Vec::new(); said.len()]);
+        let outside = evidence.into_iter().map(|one| one.outside.said).collect();
+        Self { said, remarks: Some(Remarks { outside, flags }), judged }
     }
 
     pub fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -46,6 +94,9 @@ impl SaidOfClasses {
         for (name, of) in [("error", error as fn(&ClassPrediction) -> Option<f64>), ("log_density", log_density)] {
             let known: Option<Vec<f64>> = self.said.iter().map(of).collect();
             columns.set_item(name, known.filter(|all| !all.is_empty()).map(|all| all.into_pyarray(py)))?;
+        }
+        if let Some(remarks) = &self.remarks {
+            remarks.add_to(&columns)?;
         }
         if let Some(judged) = &self.judged {
             add_decisions(py, &columns, judged)?;
@@ -73,13 +124,20 @@ fn log_density(said: &ClassPrediction) -> Option<f64> {
 }
 
 impl SaidOfNumbers {
-    pub fn new(said: Vec<NumberPrediction>, view: Option<&TableView>, judge: Option<&Judge>) -> Self {
+    pub fn new(
+        said: Vec<NumberPrediction>,
+        flags: Option<Vec<Vec<String>>>,
+        view: Option<&TableView>,
+        judge: Option<&Judge>,
+    ) -> Self {
         let of = |judge: &Judge, said: &NumberEvidence| {
             (judge.number(said), judge.ood_score(&|score| score.of_number(said)))
         };
         let evidence: Vec<_> = said.iter().map(|one| one.evidence(view)).collect();
         let judged = judge.map(|judge| evidence.iter().map(|one| of(judge, one)).collect());
-        Self { said, outside: evidence.into_iter().map(|one| one.outside.said).collect(), judged }
+        let flags = flags.unwrap_or_else(|| vec![Vec::new(); said.len()]);
+        let outside = evidence.into_iter().map(|one| one.outside.said).collect();
+        Self { said, remarks: Remarks { outside, flags }, judged }
     }
 
     pub fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -89,7 +147,7 @@ impl SaidOfNumbers {
         columns.set_item("sd", column(|one| one.sd))?;
         columns.set_item("aleatoric", column(|one| one.noise_sd))?;
         columns.set_item("epistemic", column(|one| one.epistemic_sd))?;
-        columns.set_item("out_of_range", &self.outside)?;
+        self.remarks.add_to(&columns)?;
         if let Some(judged) = &self.judged {
             add_decisions(py, &columns, judged)?;
             let intervals = PyDict::new(py);

@@ -41,7 +41,7 @@ pub fn train(
     let threads = threads_for(&wanted, threads)?;
     let device = device::choose(device).map_err(|error| of_lab(&error))?;
     let stop = AtomicBool::new(false);
-    let root = data.or_else(|| fidgp_data::catalogue::data_root().ok()).unwrap_or_else(|| ".".into());
+    let root = data_root(data);
     let context = RunContext {
         resume: config.is_none(),
         force: overwrite,
@@ -52,12 +52,17 @@ pub fn train(
     done.map_err(|error| of_lab(&error))
 }
 
+/// Where data sets lie: what was said, or the environment, or here.
+pub fn data_root(given: Option<PathBuf>) -> PathBuf {
+    given.or_else(|| fidgp_data::catalogue::data_root().ok()).unwrap_or_else(|| ".".into())
+}
+
 /// Runs on a thread of its own; a signal raises `stop`, and its exception is the outcome once the thread has ended.
-fn watched(
+pub fn watched<T: Send>(
     py: Python,
     stop: &AtomicBool,
-    work: impl FnOnce() -> Result<(), LabError> + Send,
-) -> PyResult<Result<(), LabError>> {
+    work: impl FnOnce() -> Result<T, LabError> + Send,
+) -> PyResult<Result<T, LabError>> {
     std::thread::scope(|scope| {
         let (alive, ended) = channel::<()>();
         let worker = scope.spawn(move || {
@@ -83,13 +88,13 @@ fn watched(
         match (signal, done) {
             (Some(raised), _) => Err(raised),
             (None, Ok(done)) => Ok(done),
-            (None, Err(_)) => Err(PyRuntimeError::new_err("the training has panicked; please report it")),
+            (None, Err(_)) => Err(PyRuntimeError::new_err("the work has panicked; please report it")),
         }
     })
 }
 
 /// libtorch's number of threads is the process's, PyTorch's too: it is put back.
-fn with_threads<T>(threads: i32, work: impl FnOnce() -> T) -> T {
+pub fn with_threads<T>(threads: i32, work: impl FnOnce() -> T) -> T {
     let before = tch::get_num_threads();
     tch::set_num_threads(threads);
     let done = work();
@@ -98,7 +103,7 @@ fn with_threads<T>(threads: i32, work: impl FnOnce() -> T) -> T {
 }
 
 /// As many as were asked for, or as a network is worth.
-fn threads_for(config: &RunConfig, asked: Option<u16>) -> PyResult<i32> {
+pub fn threads_for(config: &RunConfig, asked: Option<u16>) -> PyResult<i32> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     match (asked, &config.network) {
         (Some(threads), _) if threads == 0 || usize::from(threads) > MOST_THREADS * cores => {

@@ -165,7 +165,7 @@ def test_a_config_may_be_a_file(tmp_path):
 
 
 def test_importing_is_quick_and_pulls_in_nothing_large():
-    done = in_a_process("import sys, fidgp; print([n for n in ('torch', 'sklearn', 'pandas') if n in sys.modules])")
+    done = in_a_process("import sys, fidgp; print([n for n in ('torch', 'sklearn', 'pandas', 'fidgp._fidgp') if n in sys.modules])")
     assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr
 
 
@@ -173,6 +173,8 @@ def test_importing_is_quick_and_pulls_in_nothing_large():
 def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(said, turns, monkeypatch):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
-    code = "import os; before = dict(os.environ); import fidgp; assert dict(os.environ) == before"
+    code = (
+        "import os; before = dict(os.environ); import fidgp; fidgp._libtorch.compiled(); assert dict(os.environ) == before"
+    )
     done = in_a_process(code, OMP_DISPLAY_ENV="VERBOSE", **said)
     assert done.returncode == 0 and f"GOMP_SPINCOUNT = '{turns}'" in done.stderr, done.stderr

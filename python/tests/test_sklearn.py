@@ -12,7 +12,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 
-@parametrize_with_checks([fidgp.FidgpRegressor(hidden=(20,), inducing=10, epochs=100, draws=4)])
+SMALL = {"hidden": (20,), "inducing": 10, "epochs": 100, "draws": 4}
+
+
+@parametrize_with_checks([fidgp.FidgpRegressor(**SMALL), fidgp.FidgpClassifier(**SMALL)])
 def test_what_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -62,3 +65,39 @@ def test_what_cannot_be_is_refused():
         fidgp.FidgpRegressor(settings={"train.epocs": 1}).fit(x, y)
     with pytest.raises(ValueError, match="no-such-method"):
         fidgp.FidgpRegressor("no-such-method").fit(x, y)
+
+
+def classes(count=200, seed=0):
+    x, y = rows(count, seed)
+    return x, np.where(y > 1.5, "dear", np.where(y > 0.5, "fair", "cheap"))
+
+
+def test_a_classifier_learns_and_is_part_of_scikit_learn():
+    x, y = classes(300)
+    classifier = fidgp.FidgpClassifier(epochs=100, random_state=0).fit(x, y)
+    assert classifier.classes_.tolist() == ["cheap", "dear", "fair"] and classifier.score(x, y) > 0.85
+    p = classifier.predict_proba(x)
+    assert p.shape == (300, 3) and np.allclose(p.sum(axis=1), 1.0)
+    assert classifier.predict(x).tolist() == classifier.classes_[p.argmax(axis=1)].tolist()
+    said = classifier.model_.predict(x[:2])
+    assert np.allclose(said.probabilities, p[:2], atol=1e-6) and said.epistemic.shape == (2,)
+    copy = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(copy.predict_proba(x), p)
+    scores = cross_val_score(make_pipeline(StandardScaler(), clone(classifier)), x, y, cv=2)
+    assert scores.mean() > 0.7
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")  # scikit-learn's own
+@pytest.mark.parametrize("y", [np.zeros(101), np.arange(101), np.array(["a"] * 101)])
+def test_classes_that_cannot_be_are_refused(y):
+    x, _ = rows(101)
+    with pytest.raises(ValueError, match=r"class\(es\); FidgpClassifier needs 2 to 100"):
+        fidgp.FidgpClassifier(epochs=1).fit(x, y)
+
+
+@pytest.mark.parametrize("y", [[True, False], [3, 7], [0.0, 1.0], ["no", "yes"]])
+def test_classes_may_be_anything_that_can_be_compared(y):
+    x, _ = rows(40)
+    truth = np.array(y)[(x[:, 0] > 0.5).astype(int)]
+    found = fidgp.FidgpClassifier(epochs=60, random_state=0).fit(x, truth).predict(x)
+    assert found.dtype == truth.dtype and np.mean(found == truth) > 0.8

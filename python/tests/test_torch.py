@@ -42,13 +42,36 @@ def other(tmp_path):
     return tmp_path
 
 
+LOAD = f"fidgp.load({str(SHIPPED)!r}, device='cpu')"
+
+
 def test_another_version_that_comes_first_is_named(other):
-    done = in_a_process("import torch, fidgp", other)
-    assert done.returncode == 1 and "PyTorch 2.3.1+cpu cannot be used beside fidgp" in done.stderr
+    done = in_a_process(f"import torch, fidgp; print(fidgp.metrics.auroc([0.0], [1.0])); {LOAD}", other)
+    assert done.returncode == 1 and done.stdout == "1.0\n"  # metrics need no libtorch
+    assert "PyTorch 2.3.1+cpu cannot be used beside fidgp" in done.stderr
 
 
 def test_another_version_that_comes_later_is_refused(other):
     asked = "from importlib.util import find_spec; print(find_spec('torch') is not None)"  # as some libraries ask
-    done = in_a_process(f"import fidgp; {asked}; print(fidgp.metrics.auroc([0.0], [1.0])); import torch", other)
-    assert done.returncode == 1 and done.stdout == "True\n1.0\n"
-    assert "PyTorch 2.3.1+cpu cannot be used in a process that has imported fidgp" in done.stderr
+    done = in_a_process(f"import fidgp; {LOAD}; {asked}; import torch", other)
+    assert done.returncode == 1 and done.stdout == "True\n"
+    assert "PyTorch 2.3.1+cpu cannot be used in a process in which fidgp has opened a model" in done.stderr
+
+
+def test_metrics_need_no_libtorch(tmp_path):
+    code = f"""
+import sys
+import fidgp
+from fidgp import _libtorch, conformal, metrics
+def gone():
+    raise ImportError("there is no libtorch here")
+_libtorch.prepare = gone
+assert metrics.auroc([0.1, 0.3], [0.3, 0.7]) == 0.875 and conformal.smallest_count(0.9) == 9
+assert "libtorch" not in open("/proc/self/maps").read() and "fidgp._fidgp" not in sys.modules
+try:
+    {LOAD}
+except ImportError as error:
+    print("refused:", error)
+"""
+    done = in_a_process(code)
+    assert done.returncode == 0 and "refused: there is no libtorch here" in done.stdout, done.stderr

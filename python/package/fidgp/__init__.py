@@ -1,7 +1,8 @@
 """Predictions with uncertainty: Bayesian neural networks with inducing weights.
 
-`load` opens a trained model, `train` trains what a config describes, `FidgpRegressor` is for scikit-learn; `metrics` and
-`conformal` work on plain arrays.
+`load` opens a trained model, `train` trains what a config describes, `wrap` makes a trained network Bayesian,
+`FidgpRegressor` and `FidgpClassifier` are for scikit-learn; `metrics` and `conformal` work on plain arrays and need no
+libtorch.
 
 >>> import fidgp
 >>> fidgp.metrics.auroc([0.1, 0.3], [0.3, 0.7])
@@ -9,43 +10,40 @@
 """
 from typing import TYPE_CHECKING, Any, List
 
-from . import _libtorch
-
-with _libtorch.short_waits():
-    _libtorch.prepare()
-    try:
-        from . import _fidgp  # noqa: F401
-    except ImportError as error:
-        raise _libtorch.explained(error) from error
-
 from . import conformal, metrics
-from ._model import ClassPredictions, Model, NumberPredictions, load
-from ._train import train
+from ._model import Model, load
+from ._said import ClassPredictions, NumberPredictions
+from ._train import Wrapped, train, wrap
 
 if TYPE_CHECKING:
-    from .sklearn import FidgpRegressor
+    from .sklearn import FidgpClassifier, FidgpRegressor
 
 __version__ = "0.1.0"
 __all__ = [
     "ClassPredictions",
+    "FidgpClassifier",
     "FidgpRegressor",
     "Model",
     "NumberPredictions",
+    "Wrapped",
     "conformal",
     "load",
     "metrics",
     "train",
+    "wrap",
 ]
+
+_ESTIMATORS = ("FidgpClassifier", "FidgpRegressor")
 
 
 def __getattr__(name: str) -> Any:
     # scikit-learn is imported by those who use it
-    if name == "FidgpRegressor":
-        from .sklearn import FidgpRegressor
+    if name in _ESTIMATORS:
+        from . import sklearn
 
-        return FidgpRegressor
+        return getattr(sklearn, name)
     raise AttributeError(f"module 'fidgp' has no attribute '{name}'")
 
 
 def __dir__() -> List[str]:
-    return sorted([*globals(), "FidgpRegressor"])
+    return sorted([*globals(), *_ESTIMATORS])

@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 
 def as_array(x: Any) -> NDArray[Any]:
     """A NumPy array of anything with `__array__` or DLPack, without a copy where that can be."""
+    if getattr(x, "requires_grad", False):  # a tensor of PyTorch, which lends its numbers only so
+        x = x.detach()
+    if getattr(x, "is_cuda", False):
+        x = x.cpu()
     if not hasattr(x, "__array__") and hasattr(x, "__dlpack__"):
         return np.from_dlpack(x)
     return np.asarray(x)

@@ -1,4 +1,4 @@
-"""One libtorch for the whole process.
+"""One libtorch for the whole process, loaded when the first model is opened or trained.
 
 The compiled module needs `libtorch_cpu.so` and `libc10.so`, and so does PyTorch. The dynamic linker keeps one library of
 each name: whoever comes first decides for both. So PyTorch's own are loaded where PyTorch is installed, and those that
@@ -80,7 +80,7 @@ class _Guard(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         found = _installed()
-        raise _refusal(found[1] if found else "that is gone", "in a process that has imported fidgp")
+        raise _refusal(found[1] if found else "that is gone", "in a process in which fidgp has opened a model")
 
 
 def prepare() -> None:
@@ -98,6 +98,17 @@ def prepare() -> None:
                 ctypes.CDLL(str(path))
     if not any(isinstance(finder, _Guard) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Guard())
+
+
+def compiled() -> ModuleType:
+    """The compiled module that needs libtorch."""
+    with short_waits():
+        prepare()
+        try:
+            from . import _fidgp
+        except ImportError as error:
+            raise explained(error) from error
+    return _fidgp
 
 
 def explained(error: ImportError) -> ImportError:

@@ -1,115 +1,27 @@
-"""Trained models and what they say."""
+"""Trained models."""
 from __future__ import annotations
 
 import json
 import os
 import warnings
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _fidgp
+from . import _libtorch, _said
 from ._arrays import as_array, labels, numbers
+from ._pictures import in_size, pictures
+from ._rows import as_cells, as_numbers
+from ._said import ClassPredictions, NumberPredictions, Numbers
 
-Numbers = NDArray[np.float64]
+if TYPE_CHECKING:
+    from . import _fidgp
+
 BATCH = 64  # pictures that go through the network at once, as in `fidgp predict`
-
-
-class _Said:
-    """What predictions have in common."""
-
-    def to_dict(self) -> Dict[str, Any]:
-        """All fields that there are, as lists and numbers that `json.dumps` takes."""
-        given = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
-        return {name: _plain(value) for name, value in given if value is not None}
-
-    def __repr__(self) -> str:
-        names = [field.name for field in fields(self) if getattr(self, field.name) is not None]  # type: ignore[arg-type]
-        return f"{type(self).__name__}({len(self)} predictions; {', '.join(names)})"  # type: ignore[arg-type]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-@dataclass(frozen=True, repr=False)
-class ClassPredictions(_Said):
-    """What a model says about pictures; every array has one entry for each. Uncertainties are in nats."""
-
-    classes: List[str]
-    """The names of the classes."""
-    probabilities: Numbers
-    """Mean over the draws. `[N, classes]`"""
-    total: Numbers
-    """Entropy of the mean: aleatoric + epistemic."""
-    aleatoric: Numbers
-    """What the data leave open."""
-    epistemic: Numbers
-    """What the weights leave open."""
-    draws: NDArray[np.int64]
-    """Weight draws that it is the mean of."""
-    error: Optional[Numbers] = None
-    """Largest Monte-Carlo error of a probability, where a tolerance was asked for."""
-    log_density: Optional[Numbers] = None
-    """Density of the features among those of the training data, for a model that knows it (DDU)."""
-    sets: Optional[Dict[float, NDArray[np.bool_]]] = None
-    """Of a calibrated model, by level: which classes cannot be ruled out. `[N, classes]`"""
-    decision: Optional[NDArray[np.str_]] = None
-    """Of a calibrated model: `accept`, `abstain` or `out-of-distribution`."""
-    reason: Optional[List[str]] = None
-    """Why."""
-    ood_score: Optional[Numbers] = None
-    """The uncertainty that tells inputs out of distribution."""
-    ood_p: Optional[Numbers] = None
-    """Share of in-distribution examples that look at least as strange."""
-
-    @property
-    def index(self) -> NDArray[np.int64]:
-        """The most probable class, by its index."""
-        best: NDArray[np.int64] = self.probabilities.argmax(axis=1)
-        return best
-
-    @property
-    def label(self) -> List[str]:
-        """The most probable class, by its name."""
-        return [self.classes[index] for index in self.index]
-
-    def __len__(self) -> int:
-        return len(self.probabilities)
-
-
-@dataclass(frozen=True, repr=False)
-class NumberPredictions(_Said):
-    """What a model says about rows; every array has one entry for each, in the unit of the target."""
-
-    mean: Numbers
-    """Mean over the draws."""
-    sd: Numbers
-    """Deviation of a new observation, `√(aleatoric² + epistemic²)`."""
-    aleatoric: Numbers
-    """Deviation of the data as the model sees it."""
-    epistemic: Numbers
-    """Deviation of the mean over draws: what the weights leave open."""
-    out_of_range: List[List[str]]
-    """Features that lie outside the training data, in words."""
-    intervals: Optional[Dict[float, Numbers]] = None
-    """Of a calibrated model, by level: lower and upper ends. `[N, 2]`"""
-    decision: Optional[NDArray[np.str_]] = None
-    """Of a calibrated model: `accept`, `abstain` or `out-of-distribution`."""
-    reason: Optional[List[str]] = None
-    """Why."""
-    ood_score: Optional[Numbers] = None
-    """The uncertainty that tells inputs out of distribution."""
-    ood_p: Optional[Numbers] = None
-    """Share of in-distribution examples that look at least as strange."""
-
-    def __len__(self) -> int:
-        return len(self.mean)
+OF_CLASSES = ("total", "epistemic", "confidence", "log_density")
+OF_NUMBERS = ("epistemic", "total")
 
 
 class Model:
@@ -126,8 +38,13 @@ class Model:
 
     @property
     def kind(self) -> str:
-        """`classes` (of pictures) or `numbers` (of rows)."""
+        """What it predicts: `classes` or `numbers`."""
         return self._engine.kind
+
+    @property
+    def takes(self) -> str:
+        """What it predicts them from: `pictures` or `rows`."""
+        return "rows" if self._engine.image is None else "pictures"
 
     @property
     def classes(self) -> List[str]:
@@ -136,17 +53,23 @@ class Model:
 
     @property
     def features(self) -> List[str]:
-        """The names of its features, in order; none for pictures."""
+        """The names of the columns that it takes, in order; none for pictures."""
         return self._engine.features
 
     @property
+    def holds(self) -> Dict[str, str]:
+        """What each of these columns holds: `number`, `yes or no`, `date` or `text`."""
+        known = {name: what for name, what, _ in self._engine.columns}
+        return {name: known.get(name, "number") for name in self.features}
+
+    @property
     def target(self) -> Optional[str]:
-        """The name of the number that it predicts."""
+        """The name of the column that it predicts; none for pictures."""
         return self._engine.target
 
     @property
     def image(self) -> Optional[Tuple[int, int, int]]:
-        """Channels, height and width of its pictures."""
+        """Channels, height and width of its pictures; none for rows."""
         image = self._engine.image
         return image and (image[0], image[1], image[1])
 
@@ -166,10 +89,11 @@ class Model:
         return self._engine.calibrated
 
     def __repr__(self) -> str:
-        if self.kind == "classes":
+        if self.takes == "pictures":
             what = f"{len(self.classes)} classes of pictures {'×'.join(map(str, self.image or ()))}"
         else:
-            what = f"{self.target} from {len(self.features)} features"
+            classes = f"{len(self.classes)} classes of " if self.classes else ""
+            what = f"{classes}{self.target} from {len(self.features)} features"
         rules = ", calibrated" if self.calibrated else ""
         return f"Model({self.method}, {self._engine.network}, {what}, {self.draws} draws{rules})"
 
@@ -178,11 +102,12 @@ class Model:
     ) -> Union[ClassPredictions, NumberPredictions]:
         """Predicts.
 
-        For numbers `x` is `[N, features]`, one row, or a data frame, whose columns are found by name. For classes it is
-        a picture or several: paths, Pillow images, or `uint8` arrays (`[N, H, W, C]`, `[N, C, H, W]`, or one of them).
-        Pictures of the model's own size are taken as they are, others are resized and cropped as in training.
+        A model of a table takes `[N, features]`, one row, or a data frame, whose columns are found by name. Where columns
+        hold texts, dates, yes or no, give a data frame or rows of such values; None, NaN and NaT are missing values. A model of
+        pictures takes one or several: paths, Pillow images, or `uint8` arrays (`[N, H, W, C]`, `[N, C, H, W]`, or one of
+        them). Pictures of the model's own size are taken as they are, others are resized and cropped as in training.
 
-        `draws`: weight draws. `tolerance`: for classes, the largest Monte-Carlo error of a probability; so many draws as
+        `draws`: weight draws. `tolerance`: for pictures, the largest Monte-Carlo error of a probability; so many draws as
         that needs, at most `draws`.
         """
         if self.calibrated and (draws not in (None, self.draws) or tolerance is not None):
@@ -190,34 +115,59 @@ class Model:
                 f"the rules of this model are for predictions of {self.draws} draws; leave draws and tolerance out",
                 stacklevel=2,
             )
-        if self.kind == "numbers":
+        if self.takes == "rows":
             if tolerance is not None:
-                raise ValueError("tolerance is for classes of pictures; give a model of numbers its draws")
-            return NumberPredictions(**_columns(self._engine.rows(self._rows(x), draws)))
-        parts = []
-        pictures = _pictures(x)
-        for start in range(0, len(pictures), BATCH):
-            pixels = np.stack([self._seen(one) for one in pictures[start : start + BATCH]])
-            parts.append(self._engine.classify(pixels, start // BATCH, (draws, tolerance)))
-        return ClassPredictions(classes=self.classes, **_columns(_joined(parts)))
+                raise ValueError("tolerance is for pictures; give a model of rows its draws")
+            said = _said.columns(self._engine.rows(self._rows(x), draws))
+            return ClassPredictions(classes=self.classes, **said) if self.classes else NumberPredictions(**said)
+        parts = [
+            self._engine.classify(pixels, number, (draws, tolerance)) for number, pixels in enumerate(self._batches(x))
+        ]
+        return ClassPredictions(classes=self.classes, **_said.columns(_said.joined(parts)))
+
+    def score(self, x: Any, score: Optional[str] = None, *, draws: Optional[int] = None) -> Numbers:
+        """How strange inputs are to the model, one number for each: high where they are out of distribution.
+
+        `score`: `total`, `epistemic`, `confidence` (one minus the largest probability) or `log_density` (its negative, DDU)
+        for classes; `epistemic` or `total` (deviations) for numbers. Where nothing is said, that of the rules of a calibrated
+        model, else the first. `fidgp.metrics.auroc` and `fidgp.conformal.p_values` take such scores. The scores of `fidgp ood`
+        that need statistics of the training data are not among them.
+        """
+        known = OF_CLASSES if self.classes else OF_NUMBERS
+        if score is not None and score not in known:
+            raise ValueError(f"score = {score!r} must be one of {', '.join(known)}")
+        said = self.predict(x, draws=draws)
+        if score is None and said.ood_score is not None:
+            return said.ood_score
+        chosen = score or known[0]
+        if isinstance(said, NumberPredictions):
+            return said.epistemic if chosen == "epistemic" else said.sd
+        if chosen == "log_density":
+            if said.log_density is None:
+                raise ValueError("score = 'log_density' is for models that know a density (DDU); this one does not")
+            return -said.log_density
+        if chosen == "confidence":
+            best: Numbers = 1.0 - said.probabilities.max(axis=1)
+            return best
+        return said.total if chosen == "total" else said.epistemic
 
     def calibrate(self, x: Any, y: Any, **asked: Any) -> Dict[str, Any]:
         """Fits rules for decisions to examples that were not trained on, as `fidgp calibrate` does.
 
-        `y` are class indices or numbers. Settings: `levels=[0.9, 0.95]`, `by_class=False`, `risk=0.05`, `confidence=0.95`,
-        `wrong_beyond` (numbers), `false_alarms=0.05`, `held_back=0.2`, `seed=0`. From then on predictions have sets or
-        intervals and decisions. `save` keeps the rules. Returns them, with what was seen of each promise under `check`.
+        `y` are numbers, or classes by index or by name. Settings: `levels=[0.9, 0.95]`, `by_class=False`, `risk=0.05`,
+        `confidence=0.95`, `coverage`, `wrong_beyond` (numbers), `false_alarms=0.05`, `held_back=0.2`, `seed=0`. From then on
+        predictions have sets or intervals and decisions. `save` keeps the rules. Returns them, with what was seen of each
+        promise under `check`.
         """
-        if self.kind == "numbers":
-            rows, targets = self._rows(x), numbers(y, "y", 1)
-            _same_length(len(rows), len(targets))
-            found: Dict[str, Any] = json.loads(self._engine.calibrate_rows(rows, targets, asked))
+        if self.takes == "rows":
+            rows = self._rows(x)
+            truths = self._labels(y) if self.classes else numbers(y, "y", 1).tolist()
+            _same_length(len(rows) // (len(self.features) if isinstance(rows, list) else 1), len(truths))
+            found: Dict[str, Any] = json.loads(self._engine.calibrate_rows(rows, [float(one) for one in truths], asked))
             return found
-        pictures, truth = _pictures(x), labels(y, "y")
-        _same_length(len(pictures), len(truth))
-        if max(truth) >= len(self.classes):
-            raise ValueError(f"y holds {max(truth)}, the model has {len(self.classes)} classes, counted from 0")
-        pixels = np.stack([self._seen(one) for one in pictures])
+        truth = self._labels(y)
+        pixels = np.concatenate(list(self._batches(x)))
+        _same_length(len(pixels), len(truth))
         found = json.loads(self._engine.calibrate_pictures(pixels, truth, asked))
         return found
 
@@ -226,26 +176,33 @@ class Model:
         self._engine.save(Path(folder), overwrite)
         return Path(folder)
 
-    def _rows(self, x: Any) -> Numbers:
-        if hasattr(x, "columns") and hasattr(x, "__getitem__"):
-            known = [str(name) for name in x.columns]
-            missing = [name for name in self.features if name not in known]
-            if missing:
-                raise ValueError(f"x has no column {', '.join(map(repr, missing))}; its columns are {', '.join(known)}")
-            twice = [name for name in self.features if known.count(name) > 1]
-            if twice:
-                raise ValueError(f"x has several columns {', '.join(map(repr, twice))}")
-            by_name = {str(name): name for name in x.columns}
-            x = x[[by_name[name] for name in self.features]]
-        array = as_array(x)
-        if array.ndim == 1 and len(array) == len(self.features):
-            array = array[None]
-        rows = numbers(array, "x", 2)
-        if rows.shape[1] != len(self.features):
-            raise ValueError(f"x has {rows.shape[1]} columns, the model takes {len(self.features)}: {', '.join(self.features)}")
-        if not len(rows):
-            raise ValueError("x has no rows")
-        return rows
+    def _rows(self, x: Any) -> Union[Numbers, List[str]]:
+        columns = self._engine.columns
+        return as_cells(x, columns) if columns else as_numbers(x, self.features)
+
+    def _labels(self, y: Any) -> List[int]:
+        """Classes by their index; they may be given by name."""
+        array = as_array(y)
+        if array.ndim == 1 and array.dtype.kind in "UO" and all(isinstance(one, str) for one in array):
+            places = {name: place for place, name in enumerate(self.classes)}
+            unknown = next((one for one in array if one not in places), None)
+            if unknown is not None:
+                raise ValueError(f"y holds {str(unknown)!r}, which is none of the model's {len(places)} classes")
+            return [places[one] for one in array]
+        found = labels(array, "y")
+        if found and max(found) >= len(self.classes):
+            raise ValueError(f"y holds {max(found)}, the model has {len(self.classes)} classes, counted from 0")
+        return found
+
+    def _batches(self, x: Any) -> Iterator[NDArray[np.uint8]]:
+        """Pictures in the model's size, batch by batch. `[N, C, S, S]`"""
+        whole = in_size(x, self.image or (0, 0, 0))
+        given = pictures(x) if whole is None else range(len(whole))
+        for start in range(0, len(given), BATCH):
+            if whole is None:
+                yield np.stack([self._seen(one) for one in given[start : start + BATCH]])
+            else:
+                yield np.ascontiguousarray(whole[start : start + BATCH])
 
     def _seen(self, one: Any) -> NDArray[np.uint8]:
         """A picture in the model's size. `[C, S, S]`"""
@@ -263,64 +220,10 @@ def _same_length(inputs: int, truths: int) -> None:
         raise ValueError(f"x has {inputs} examples and y has {truths}; give one y for each, and at least one")
 
 
-def _columns(said: Dict[str, Any]) -> Dict[str, Any]:
-    if "decision" in said:
-        said["decision"] = np.array(said["decision"], dtype=np.str_)
-    return said
-
-
-def _joined(parts: List[Dict[str, Any]]) -> Dict[str, Any]:
-    if len(parts) == 1:
-        return parts[0]
-    return {key: _chained([part[key] for part in parts]) for key in parts[0]}
-
-
-def _chained(values: List[Any]) -> Any:
-    if any(value is None for value in values):
-        return None
-    if isinstance(values[0], dict):
-        return {key: np.concatenate([value[key] for value in values]) for key in values[0]}
-    if isinstance(values[0], list):
-        return [one for value in values for one in value]
-    return np.concatenate(values)
-
-
-def _pictures(x: Any) -> List[Any]:
-    """Files as paths, all other pictures as `[H, W, C]` of bytes."""
-    if isinstance(x, (str, os.PathLike)):
-        return [Path(x)]
-    if isinstance(x, (list, tuple)):
-        found = [picture for one in x for picture in _pictures(one)]
-    else:
-        array = as_array(x)
-        if array.dtype != np.uint8:
-            raise ValueError(f"pictures must be uint8, 0 … 255, not {array.dtype}; paths and Pillow images will do, too")
-        found = _of_array(array)
-    if not found:
-        raise ValueError("x holds no pictures")
-    return found
-
-
-def _of_array(array: NDArray[np.uint8]) -> List[NDArray[np.uint8]]:
-    if array.ndim == 2:
-        array = array[:, :, None]
-    if array.ndim not in (3, 4):
-        raise ValueError(f"a picture is [H, W, C], [C, H, W] or [H, W], several have one axis before; not {array.shape}")
-    if array.shape[-1] in (1, 3):
-        laid_out = array
-    elif array.shape[-3] in (1, 3):
-        laid_out = np.moveaxis(array, -3, -1)
-    else:
-        raise ValueError(f"a picture has 1 or 3 channels, first or last; this array is {array.shape}")
-    if 0 in laid_out.shape:
-        raise ValueError(f"x holds no pixels: it is {array.shape}")
-    return [laid_out] if laid_out.ndim == 3 else list(laid_out)
-
-
 def load(folder: Union[str, os.PathLike[str]], *, device: str = "auto") -> Model:
     """Opens a trained model: a run folder, or a model folder made by `fidgp export` or `Model.save`.
 
     `device`: `cpu`, `cuda`, `cuda:N` or `auto`.
     """
     path = Path(folder)
-    return Model(_fidgp.Engine(path, device), path)
+    return Model(_libtorch.compiled().Engine(path, device), path)

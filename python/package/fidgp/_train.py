@@ -1,12 +1,12 @@
-"""Training what a config describes."""
+"""Training what a config describes, and wrapping trained networks."""
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 
-from . import _fidgp
+from . import _libtorch
 from ._model import Model, load
 
 
@@ -65,11 +65,55 @@ def train(
     `config` is a TOML file or a dictionary with the same keys; None goes on with the run in the folder. `data` is where
     data sets lie. A KeyboardInterrupt stops after the step under way; the folder keeps what was done.
     """
-    if config is None:
-        text = None
-    elif isinstance(config, Mapping):
-        text = "".join(f"{_text(str(key))} = {to_toml(value)}\n" for key, value in config.items())
-    else:
-        text = Path(config).read_text(encoding="utf-8")
-    _fidgp.train(text, Path(run), None if data is None else Path(data), device, threads, overwrite)
+    text = None if config is None else _of_config(config)
+    _libtorch.compiled().train(text, Path(run), None if data is None else Path(data), device, threads, overwrite)
     return load(run, device=device)
+
+
+def _of_config(config: Union[str, os.PathLike[str], Mapping[str, Any]]) -> str:
+    """The text of a config."""
+    if isinstance(config, Mapping):
+        return "".join(f"{_text(str(key))} = {to_toml(value)}\n" for key, value in config.items())
+    return Path(config).read_text(encoding="utf-8")
+
+
+class Wrapped(NamedTuple):
+    """A trained network that was made Bayesian."""
+
+    model: Model
+    """It predicts at once; `fidgp.train(None, run)` trains it on."""
+    report: Dict[str, Any]
+    """What `fidgp wrap --json` says: `stages` with accuracy, NLL and ECE before and after, `start` with the fit of each layer."""
+
+
+def wrap(
+    network: Union[str, os.PathLike[str], Mapping[str, Any]],
+    run: Union[str, os.PathLike[str]],
+    *,
+    weights: Union[str, os.PathLike[str], None] = None,
+    settings: Optional[Mapping[str, Any]] = None,
+    data: Union[str, os.PathLike[str], None] = None,
+    device: str = "auto",
+    threads: Optional[int] = None,
+    overwrite: bool = False,
+) -> Wrapped:
+    """Makes a trained network Bayesian, as `fidgp wrap` does, into the folder `run`. It must classify pictures.
+
+    `network` is an `.onnx` file, or a config (a TOML file or a dictionary) whose `start.weights`, or `weights`, names the
+    trained weights. `settings` are keys of the config, dotted: `{"data.name": "cifar10"}`; for an `.onnx` file they must say
+    which data it was trained on, and its `normalisation`. `data` is where data sets lie. A KeyboardInterrupt is raised when the work is done.
+    """
+    changes = [f"{key}={to_toml(value)}" for key, value in (settings or {}).items()]
+    is_graph = not isinstance(network, Mapping) and Path(network).suffix.lower() == ".onnx"
+    given = Path(network) if is_graph else (_of_config(network),)  # type: ignore[arg-type]
+    told = _libtorch.compiled().wrap(
+        given,
+        changes,
+        None if weights is None else Path(weights),
+        Path(run),
+        None if data is None else Path(data),
+        device,
+        threads,
+        overwrite,
+    )
+    return Wrapped(load(run, device=device), json.loads(told))

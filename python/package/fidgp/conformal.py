@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _fidgp
+from . import _metrics
 from ._arrays import as_array, labels, numbers
 
 
@@ -40,7 +40,7 @@ class ClassSets:
     ) -> None:
         p, y = numbers(probabilities, "probabilities", 2), labels(y)
         u = np.random.default_rng(seed).random(len(y))
-        self._sets = _fidgp.Sets(p, y, u, (level, by_class), (score, penalty, free))
+        self._sets = _metrics.Sets(p, y, u, (level, by_class), (score, penalty, free))
         self.level = level
 
     @property
@@ -68,7 +68,7 @@ class Intervals:
 
     def __init__(self, first: Any, second: Any, y: Any, level: float = 0.9, *, score: str = "normalised") -> None:
         given = numbers(first, "first", 1), numbers(second, "second", 1), numbers(y, "y", 1)
-        self.threshold: float = _fidgp.interval_threshold(score, *given, level)
+        self.threshold: float = _metrics.interval_threshold(score, *given, level)
         self.score, self.level = score, level
 
     def predict(self, first: Any, second: Any) -> NDArray[np.float64]:
@@ -92,7 +92,7 @@ def p_values(reference: Any, scores: Any) -> NDArray[np.float64]:
     >>> p_values([0.1, 0.2, 0.3], [0.25, 9.0]).tolist()
     [0.5, 0.25]
     """
-    return _fidgp.p_values(numbers(reference, "reference", 1), numbers(scores, "scores", 1))
+    return _metrics.p_values(numbers(reference, "reference", 1), numbers(scores, "scores", 1))
 
 
 class RiskRule(NamedTuple):
@@ -118,7 +118,7 @@ def bound_risk(uncertainty: Any, wrong: Any, risk: float = 0.05, confidence: flo
     flags = as_array(wrong)
     if flags.ndim != 1 or flags.dtype.kind != "b":
         raise ValueError("wrong must be one True or False for each example")
-    found = _fidgp.bound_risk(numbers(uncertainty, "uncertainty", 1), flags.tolist(), risk, confidence)
+    found = _metrics.bound_risk(numbers(uncertainty, "uncertainty", 1), flags.tolist(), risk, confidence)
     return None if found is None else RiskRule(*found)
 
 
@@ -128,7 +128,7 @@ def smallest_count(level: float) -> int:
     >>> smallest_count(0.9)
     9
     """
-    return _fidgp.fewest(level)
+    return _metrics.fewest(level)
 
 
 class CoverageLaw(NamedTuple):
@@ -144,4 +144,4 @@ def coverage_law(examples: int, level: float) -> CoverageLaw:
     >>> coverage_law(99, 0.9).mean
     0.9
     """
-    return CoverageLaw(*_fidgp.coverage(examples, level))
+    return CoverageLaw(*_metrics.coverage(examples, level))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _fidgp
+from . import _metrics
 from ._arrays import labels, numbers
 
 
@@ -51,7 +51,7 @@ def ece(probabilities: Any, y: Any, bins: int = 15, adaptive: bool = False) -> f
 
 
 def _of_classes(name: str, probabilities: Any, y: Any, bins: int = 15) -> float:
-    return _fidgp.of_classes(name, numbers(probabilities, "probabilities", 2), labels(y), bins)
+    return _metrics.of_classes(name, numbers(probabilities, "probabilities", 2), labels(y), bins)
 
 
 class EntropySplit(NamedTuple):
@@ -69,7 +69,7 @@ def entropy_split(draws: Any) -> EntropySplit:
     >>> split.aleatoric.tolist(), split.epistemic.round(4).tolist()
     ([0.0], [0.6931])
     """
-    return EntropySplit(*_fidgp.entropies(numbers(draws, "draws", 3)))
+    return EntropySplit(*_metrics.entropies(numbers(draws, "draws", 3)))
 
 
 def rmse(mean: Any, y: Any) -> float:
@@ -78,7 +78,7 @@ def rmse(mean: Any, y: Any) -> float:
     >>> rmse([1.0, 2.0], [1.0, 4.0]) == 2 ** 0.5
     True
     """
-    return _fidgp.of_numbers("rmse", numbers(mean, "mean", 1), numbers(y, "y", 1))
+    return _metrics.of_numbers("rmse", numbers(mean, "mean", 1), numbers(y, "y", 1))
 
 
 def mae(mean: Any, y: Any) -> float:
@@ -87,7 +87,7 @@ def mae(mean: Any, y: Any) -> float:
     >>> mae([1.0, 2.0], [1.0, 4.0])
     1.0
     """
-    return _fidgp.of_numbers("mae", numbers(mean, "mean", 1), numbers(y, "y", 1))
+    return _metrics.of_numbers("mae", numbers(mean, "mean", 1), numbers(y, "y", 1))
 
 
 def gaussian_nll(mean: Any, sd: Any, y: Any) -> float:
@@ -127,7 +127,7 @@ def interval_width(mean: Any, sd: Any, y: Any, level: float = 0.95) -> float:
 
 
 def _of_gaussians(name: str, mean: Any, sd: Any, y: Any, level: float = 0.95) -> float:
-    return _fidgp.of_gaussians(name, numbers(mean, "mean", 1), numbers(sd, "sd", 1), numbers(y, "y", 1), level)
+    return _metrics.of_gaussians(name, numbers(mean, "mean", 1), numbers(sd, "sd", 1), numbers(y, "y", 1), level)
 
 
 def auroc(inside: Any, outside: Any) -> float:
@@ -162,7 +162,7 @@ def fpr95(inside: Any, outside: Any, positive: str = "inside") -> float:
 
 
 def _of_rankings(name: str, inside: Any, outside: Any) -> float:
-    return _fidgp.of_rankings(name, numbers(inside, "inside", 1), numbers(outside, "outside", 1))
+    return _metrics.of_rankings(name, numbers(inside, "inside", 1), numbers(outside, "outside", 1))
 
 
 def aurc(confidence: Any, loss: Any) -> float:
@@ -171,7 +171,7 @@ def aurc(confidence: Any, loss: Any) -> float:
     >>> round(aurc([0.9, 0.8, 0.4], [0.0, 0.0, 1.0]), 4)
     0.1111
     """
-    return _fidgp.of_risk("aurc", numbers(confidence, "confidence", 1), numbers(loss, "loss", 1))
+    return _metrics.of_risk("aurc", numbers(confidence, "confidence", 1), numbers(loss, "loss", 1))
 
 
 def augrc(confidence: Any, loss: Any) -> float:
@@ -180,4 +180,4 @@ def augrc(confidence: Any, loss: Any) -> float:
     >>> round(augrc([0.9, 0.8, 0.4], [0.0, 0.0, 1.0]), 4)
     0.0556
     """
-    return _fidgp.of_risk("augrc", numbers(confidence, "confidence", 1), numbers(loss, "loss", 1))
+    return _metrics.of_risk("augrc", numbers(confidence, "confidence", 1), numbers(loss, "loss", 1))

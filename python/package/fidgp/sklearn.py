@@ -1,4 +1,4 @@
-"""Regression in scikit-learn's manner."""
+"""Regression and classification in scikit-learn's manner."""
 from __future__ import annotations
 
 import tempfile
@@ -9,48 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 try:
-    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError(f"FidgpRegressor needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6' ({error})") from error
+    raise ImportError(
+        f"FidgpRegressor and FidgpClassifier need scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6' ({error})"
+    ) from error
 
-from ._model import Model, NumberPredictions, load
+from ._model import Model, load
+from ._said import ClassPredictions, NumberPredictions
 from ._train import set_key, train
 
 Numbers = NDArray[np.float64]
 INDUCING = ("ffgu", "fidgp")
+MOST_CLASSES = 100  # of a table's target
 
 
-class FidgpRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A Bayesian neural network that predicts a number and its uncertainty.
+class _Fidgp(BaseEstimator):  # type: ignore[misc]
+    """What both have in common: settings, training, copies."""
 
-    Features and target are standardised with the training rows. All rows are trained on.
-
-    Parameters
-    ----------
-    method : a method for regression, such as `fidgp`, `ffgu`, `ensemble`, `mc-dropout`, `laplace` or `deterministic`
-    hidden : widths of the hidden layers
-    activation : `relu`, `tanh`, `gelu`, `silu` or `sine`
-    inducing : rows and columns of the inducing matrices, for `fidgp` and `ffgu`
-    epochs, batch_size, learning_rate : of the training, with Adam and a cosine schedule
-    draws : weight draws of a prediction
-    settings : further keys of a config, dotted: `{"likelihood.beta_nll": 0.5}`
-    random_state : seed
-    device : `cpu`, `cuda`, `cuda:N` or `auto`
-    threads : of the training; one where nothing is said
-
-    Attributes
-    ----------
-    model_ : the trained `fidgp.Model`, with all that it says (`model_.predict`, `model_.calibrate`, `model_.save`)
-
-    >>> import numpy as np
-    >>> x = np.linspace(-1, 1, 64)[:, None]
-    >>> regressor = FidgpRegressor(epochs=20, random_state=0).fit(x, x[:, 0] ** 2)
-    >>> mean, sd = regressor.predict([[0.0], [5.0]], return_std=True)
-    >>> mean.shape, bool((sd > 0).all())
-    ((2,), True)
-    """
+    _name: str
+    _likelihood: Mapping[str, Any]
 
     def __init__(
         self,
@@ -81,9 +62,14 @@ class FidgpRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.threads = threads
 
-    def fit(self, X: Any, y: Any) -> "FidgpRegressor":
-        """Trains. A KeyboardInterrupt stops it after the step under way, and nothing is kept."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+    @property
+    def model_(self) -> Model:
+        """The trained model."""
+        check_is_fitted(self)
+        return self._model
+
+    def _train(self, X: Numbers, y: NDArray[Any]) -> None:
+        """Trains on all rows. A KeyboardInterrupt stops it after the step under way, and nothing is kept."""
         with tempfile.TemporaryDirectory(prefix="fidgp-") as scratch:
             table = Path(scratch, "table.npy")
             np.save(table, np.ascontiguousarray(np.column_stack([X, y]), dtype=np.float64))
@@ -91,26 +77,11 @@ class FidgpRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             folder = tempfile.TemporaryDirectory(prefix="fidgp-")
             model.save(folder.name)
         self._open(folder)
-        return self
-
-    def predict(self, X: Any, return_std: bool = False) -> Union[Numbers, Tuple[Numbers, Numbers]]:
-        """The mean, and with `return_std` the deviation of a new observation."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        said = self._model.predict(X)
-        assert isinstance(said, NumberPredictions)
-        return (said.mean, said.sd) if return_std else said.mean
-
-    @property
-    def model_(self) -> Model:
-        """The trained model."""
-        check_is_fitted(self)
-        return self._model
 
     def _config(self, table: Path) -> Dict[str, Any]:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         config: Dict[str, Any] = {
-            "name": "regressor",
+            "name": self._name,
             "method": self.method,
             "seed": int(seed),
             # the test rows are for the record of a run, which is thrown away: all rows are trained on
@@ -121,7 +92,7 @@ class FidgpRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "activation": self.activation,
                 "batch_norm": False,
             },
-            "likelihood": {"kind": "gaussian", "noise": {"kind": "predicted"}},
+            "likelihood": dict(self._likelihood),
             "train": {
                 "epochs": self.epochs,
                 "batch_size": self.batch_size,
@@ -167,3 +138,102 @@ class FidgpRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             for name, content in files.items():
                 Path(folder.name, Path(name).name).write_bytes(content)
             self._open(folder)
+
+
+class FidgpRegressor(RegressorMixin, _Fidgp):  # type: ignore[misc]
+    """A Bayesian neural network that predicts a number and its uncertainty.
+
+    Features and target are standardised with the training rows. All rows are trained on.
+
+    Parameters
+    ----------
+    method : a method for regression, such as `fidgp`, `ffgu`, `ensemble`, `mc-dropout`, `laplace` or `deterministic`
+    hidden : widths of the hidden layers
+    activation : `relu`, `tanh`, `gelu`, `silu` or `sine`
+    inducing : rows and columns of the inducing matrices, for `fidgp` and `ffgu`
+    epochs, batch_size, learning_rate : of the training, with Adam and a cosine schedule
+    draws : weight draws of a prediction
+    settings : further keys of a config, dotted: `{"likelihood.beta_nll": 0.5}`
+    random_state : seed
+    device : `cpu`, `cuda`, `cuda:N` or `auto`
+    threads : of the training; one where nothing is said
+
+    Attributes
+    ----------
+    model_ : the trained `fidgp.Model`, with all that it says (`model_.predict`, `model_.calibrate`, `model_.save`)
+
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 64)[:, None]
+    >>> regressor = FidgpRegressor(epochs=20, random_state=0).fit(x, x[:, 0] ** 2)
+    >>> mean, sd = regressor.predict([[0.0], [5.0]], return_std=True)
+    >>> mean.shape, bool((sd > 0).all())
+    ((2,), True)
+    """
+
+    _name = "regressor"
+    _likelihood = {"kind": "gaussian", "noise": {"kind": "predicted"}}
+
+    def fit(self, X: Any, y: Any) -> "FidgpRegressor":
+        """Trains. A KeyboardInterrupt stops it after the step under way, and nothing is kept."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        self._train(X, y)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Union[Numbers, Tuple[Numbers, Numbers]]:
+        """The mean, and with `return_std` the deviation of a new observation."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        said = self._model.predict(X)
+        assert isinstance(said, NumberPredictions)
+        return (said.mean, said.sd) if return_std else said.mean
+
+
+class FidgpClassifier(ClassifierMixin, _Fidgp):  # type: ignore[misc]
+    """A Bayesian neural network that predicts a class, its probability and its uncertainty.
+
+    Features are standardised with the training rows. All rows are trained on. There may be 2 to 100 classes.
+
+    Parameters and attributes are those of `FidgpRegressor`, and `classes_`: the classes in order. `model_` knows them by
+    their place in it.
+
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 64)[:, None]
+    >>> classifier = FidgpClassifier(epochs=50, random_state=0).fit(x, np.where(x[:, 0] > 0, "right", "left"))
+    >>> classifier.predict([[-0.9], [0.9]]).tolist()
+    ['left', 'right']
+    >>> classifier.predict_proba([[-0.9], [0.9]]).shape
+    (2, 2)
+    """
+
+    _name = "classifier"
+    _likelihood = {"kind": "categorical"}
+
+    def fit(self, X: Any, y: Any) -> "FidgpClassifier":
+        """Trains. A KeyboardInterrupt stops it after the step under way, and nothing is kept."""
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(y)
+        classes, places = np.unique(y, return_inverse=True)
+        if not 2 <= len(classes) <= MOST_CLASSES:
+            raise ValueError(f"y has {len(classes)} class(es); FidgpClassifier needs 2 to {MOST_CLASSES} different classes")
+        self._train(X, places)
+        self.classes_ = classes
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class."""
+        best = self._said(X).index  # before `classes_`, which an estimator that is not fitted has not
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    def predict_proba(self, X: Any) -> Numbers:
+        """Probabilities of the classes, mean over the weight draws. `[N, classes]`"""
+        p = self._said(X).probabilities
+        found: Numbers = p / p.sum(axis=1, keepdims=True)  # means of single precision
+        return found
+
+    def _said(self, X: Any) -> ClassPredictions:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        said = self._model.predict(X)
+        assert isinstance(said, ClassPredictions)
+        return said

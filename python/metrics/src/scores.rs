@@ -7,7 +7,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonl
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::of_metric;
+use crate::of_metric;
 
 type Numbers<'py> = PyReadonlyArray1<'py, f64>;
 type Scores<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);

@@ -11,13 +11,13 @@ use numpy::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::of_metric;
-use crate::metrics::with_predictions;
+use crate::of_metric;
+use crate::scores::with_predictions;
 
 type Numbers<'py> = PyReadonlyArray1<'py, f64>;
 
 /// Prediction sets at one level, the same for all classes or a promise for each.
-#[pyclass(frozen, module = "fidgp._fidgp")]
+#[pyclass(frozen, module = "fidgp._metrics")]
 struct Sets {
     rule: Rule,
     classes: usize,
