@@ -57,12 +57,6 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
-/// Steps that choose kernels and make memory, before those that are timed.
-const WARM_UP: usize = 5;
-/// Steps that are timed at most, and for how long about.
-const TIMED_STEPS: usize = 30;
-const TIMED_FOR: Duration = Duration::from_secs(3);
-
 impl Outcome {
     /// The same with what was fitted after the steps.
     #[must_use]
@@ -134,39 +128,6 @@ impl Fit<'_> {
         }
         self.report_clamped();
         Ok(Outcome { seconds: progress.seconds, progress })
-    }
-
-    /// Seconds of a step, KL and all: a few are made, some of them to warm up. The model is another one then.
-    ///
-    /// # Errors
-    /// When an example cannot be read or a step fails.
-    pub fn seconds_per_step(&self) -> Result<f64> {
-        let mut optimiser =
-            Optimiser::new(&self.model.store, self.config.optimiser)?.with_groups(&self.config.groups)?;
-        let examples = DatasetSize::new(self.source.observations())?;
-        let mut stepper = Stepper::new(self.model, examples, self.config.capture)
-            .with_sharpness(self.config.sharpness)
-            .with_alignment(self.config.alignment);
-        let (batches, moment) = (self.batches(0), self.config.epochs.saturating_sub(1) as f64);
-        let planned: Vec<Tensor> =
-            batches.iter().cycle().take(WARM_UP + TIMED_STEPS).map(Tensor::shallow_clone).collect();
-        self.source.announce(&planned, &|index| self.key(index).fold("augment"))?;
-        let (mut progress, mut started) = (Progress::default(), Instant::now());
-        for (number, rows) in planned.iter().enumerate() {
-            let input = self.input(&progress, moment, rows)?;
-            let stepped = stepper.step(&input, &optimiser)?;
-            optimiser.step(stepped.gradient, self.rate(0.0), self.config.clip_norm);
-            progress.step += 1;
-            let _ = stepped.parts.f_double_value(&[0])?; // waits for the device
-            match (number + 1).checked_sub(WARM_UP) {
-                Some(0) => started = Instant::now(),
-                Some(timed) if started.elapsed() > TIMED_FOR || timed == TIMED_STEPS => {
-                    return Ok(started.elapsed().as_secs_f64() / timed as f64);
-                }
-                _ => {}
-            }
-        }
-        Ok(0.0)
     }
 
     /// One epoch, or what is left of it; false when the user stopped it.
@@ -243,7 +204,7 @@ impl Fit<'_> {
     }
 
     /// The learning rate at a moment, in epochs.
-    fn rate(&self, moment: f64) -> f64 {
+    pub(super) fn rate(&self, moment: f64) -> f64 {
         self.config.optimiser.learning_rate() * self.config.schedule.factor(moment, self.config.epochs as f64)
     }
 
@@ -253,7 +214,7 @@ impl Fit<'_> {
     }
 
     /// Says what will be asked for: the pieces of these batches, whose first is that of a step.
-    fn announce(&self, step: u64, batches: &[Tensor]) -> Result<()> {
+    pub(super) fn announce(&self, step: u64, batches: &[Tensor]) -> Result<()> {
         let pieces = |(step, rows): (u64, &Tensor)| {
             let key = self.key(step).fold("augment");
             let asked =
@@ -300,7 +261,7 @@ impl Fit<'_> {
     }
 
     /// A step of the whole batch: this process's pieces one after another, then everybody's together; and what it was made of.
-    fn step(
+    pub(super) fn step(
         &self,
         (stepper, optimiser): (&mut Stepper, &Optimiser),
         progress: &Progress,
@@ -462,7 +423,7 @@ impl Fit<'_> {
     }
 
     /// The epoch's batches: a seeded order, cut into pieces; a last piece of one example joins the one before it.
-    fn batches(&self, epoch: u64) -> Vec<Tensor> {
+    pub(super) fn batches(&self, epoch: u64) -> Vec<Tensor> {
         let order = fidgp_data::split::epoch_order(self.source.len(), Key::new(self.seed).fold("order").seed(), epoch);
         let order: Vec<i64> = order.into_iter().map(|row| row as i64).collect();
         let mut pieces: Vec<&[i64]> = order.chunks(self.config.batch_size).collect();

@@ -7,6 +7,7 @@ pub mod group;
 mod groups;
 mod optimiser;
 mod step;
+mod timing;
 mod window;
 
 pub use fit::{Fit, NO_FOLDER, Outcome, Validate, Watch};

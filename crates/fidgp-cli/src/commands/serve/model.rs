@@ -13,7 +13,7 @@ use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::{TableView, View};
 use fidgp_serve::answer::{Decision, Interval, LabelSet, OutOfDistribution, Ranked};
 use fidgp_serve::{Answer, Item, Model, ModelError, Options, Outputs, Prediction, Signature, Takes, Uncertainty};
-use serde_json::{Value, json};
+use serde_json::json;
 use tch::{Kind, Tensor};
 
 use super::table::{self, Given};
