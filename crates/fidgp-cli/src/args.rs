@@ -173,7 +173,7 @@ pub struct Eval {
     pub json: bool,
 }
 
-/// Fit the linearised posterior to a trained network: uncertainty that grows away from the data.
+/// Fit the linearised posterior: uncertainty that grows away from the data.
 ///
 /// Takes one pass over the training data and trains nothing. The posterior is stored in the folder; eval, predict, ood, serve,
 /// calibrate and export then use it. results.json of a run is measured again. For numbers and classes, of tables and pictures;

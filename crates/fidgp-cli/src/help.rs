@@ -62,6 +62,8 @@ mod tests {
         listed.sort();
         assert_eq!(known, listed);
         assert!(grouped(&command).lines().all(|line| !line.starts_with(' ') || line.trim().contains(' ')));
+        let long: Vec<_> = grouped(&command).lines().filter(|line| line.len() > 100).map(str::to_owned).collect();
+        assert!(long.is_empty(), "would be broken: {long:?}");
     }
 
     /// The commands of the README and of every page of the guide, in the blocks of a shell.

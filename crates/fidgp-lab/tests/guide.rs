@@ -88,6 +88,7 @@ set = "table"
 path = "houses.csv"
 target = "price"
 features = ["size", 3]
+categorical = ["size"]
 ignore = ["street"]
 test_fraction = 0.2
 "#,

@@ -10,7 +10,7 @@ use fidgp_metrics::conformal::SetScore;
 
 use super::Place;
 
-/// Fit decision rules to held-out examples: prediction sets or intervals, abstention, out-of-distribution alarm.
+/// Fit decision rules: sets or intervals, abstention, out-of-distribution alarm.
 ///
 /// Sets and intervals contain the truth as often as their level says, for any network, as long as new inputs are like these
 /// examples. A part of the examples checks the rules. A run that classifies images also gets a temperature. The rules are stored

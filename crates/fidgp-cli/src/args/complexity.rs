@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::at_least_1;
 
-/// Compare formulas, counts and measured times of one layer for each method (about a minute).
+/// Compare formulas, counts and times of one layer for each method (a minute).
 ///
 /// Uses one square layer of growing width d and growing inducing size M, and a prediction of N inputs with K passes.
 #[derive(Debug, Args)]

@@ -129,8 +129,10 @@ fn a_dry_run_says_what_would_be_trained_and_writes_nothing() {
     let time = said.lines().find(|line| line.starts_with("time ")).unwrap();
     let step = time.split("a step takes ").nth(1).unwrap();
     assert!(step.split(' ').next().unwrap().parse::<f64>().unwrap() > 0.0, "{time}");
-    let several = CONFIG.split("[inducing]").next().unwrap().replace("\"fidgp\"", "\"ensemble\"");
-    place.write("several.toml", &several);
+    let mut several: toml::Table = CONFIG.parse().unwrap();
+    several.remove("inducing");
+    several.insert("method".to_owned(), "ensemble".into());
+    place.write("several.toml", &several.to_string());
     let several = place.fidgp(&["train", "several.toml", "--data", "data", "--dry-run", "--device", "cpu"]).ends(0).out;
     assert!(several.contains(" networks one after another\n"), "{several}");
     assert!(!place.path("run").exists());

@@ -61,8 +61,8 @@ impl ClassWeights {
             Self::Each(weights) => weights.clone(),
             Self::Named(named) => {
                 if let Some(other) = named.keys().find(|name| !classes.contains(name)) {
-                    let why = format!("is no class; there are {}", classes.join(", "));
-                    return Err(Error::setting("likelihood.class_weights", format!("`{other}`"), why));
+                    let why = format!("`{other}` is no class; there are {}", classes.join(", "));
+                    return Err(Error::setting("likelihood.class_weights", other, why));
                 }
                 classes.iter().map(|name| named.get(name).copied().unwrap_or(1.0)).collect()
             }
