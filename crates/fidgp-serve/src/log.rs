@@ -54,8 +54,12 @@ impl PredictionLog {
             line["model"] = model.into();
             line["request"] = source.request.as_str().into();
             line["trace_id"] = source.trace.as_deref().into();
-            if self.inputs && !answer.features.is_empty() {
-                line["features"] = json!(answer.features);
+            if self.inputs {
+                if !answer.features.is_empty() {
+                    line["features"] = json!(answer.features);
+                }
+            } else {
+                hide_inputs(&mut line, answer);
             }
             lines += &without_null(line).to_string();
             lines.push('\n');
@@ -80,12 +84,12 @@ impl PredictionLog {
             PathBuf::from(name)
         };
         if self.kept == 0 {
-            std::fs::remove_file(&self.path)?;
+            unless_gone(std::fs::remove_file(&self.path))?;
         } else {
-            for number in (1..self.kept).rev().filter(|number| numbered(*number).exists()) {
-                std::fs::rename(numbered(number), numbered(number + 1))?;
+            for number in (1..self.kept).rev() {
+                unless_gone(std::fs::rename(numbered(number), numbered(number + 1)))?;
             }
-            std::fs::rename(&self.path, numbered(1))?;
+            unless_gone(std::fs::rename(&self.path, numbered(1)))?;
         }
         append_to(&self.path)
     }
@@ -96,6 +100,22 @@ fn append_to(path: &Path) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a symbolic link; name the file itself"));
     }
     OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Remarks repeat values of the input (`age = 200 lies outside …`): only their number is written.
+fn hide_inputs(line: &mut Value, answer: &Answer) {
+    let remarks = answer.out_of_range.len() + answer.flags.len();
+    if remarks > 0 {
+        (line["out_of_range"], line["flags"], line["remarks"]) = (Value::Null, Value::Null, remarks.into());
+    }
+    if !answer.out_of_range.is_empty() {
+        line["reason"] = Value::Null;
+    }
+}
+
+/// A file that somebody else has moved or removed is no failure.
+fn unless_gone(done: io::Result<()>) -> io::Result<()> {
+    done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// What is not known is left out.
@@ -109,7 +129,7 @@ fn without_null(line: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::Prediction;
+    use crate::answer::{Decision, Prediction};
 
     #[test]
     fn a_full_log_is_moved_aside_and_so_many_are_kept() {
@@ -135,6 +155,46 @@ mod tests {
         for name in names {
             assert!(std::fs::metadata(folder.path().join(name)).unwrap().len() <= 400);
         }
+    }
+
+    fn written(path: &Path, inputs: bool) -> Value {
+        let number = Prediction::Number { mean: 1.0, sd: 2.0, epistemic: 0.5, aleatoric: 1.9, intervals: Vec::new() };
+        let reason = "income = 4242 lies outside 0 … 100 of the training data".to_owned();
+        let answer = Answer {
+            features: vec![4242.into()],
+            out_of_range: vec![reason.clone()],
+            flags: vec!["city = 4242 is none of the 2 texts".to_owned()],
+            decision: Some(Decision { decision: "out-of-distribution".to_owned(), reason }),
+            ..Answer::of(number, 8)
+        };
+        let log = PredictionLog::open(path, 4000, 2, inputs).unwrap();
+        log.write("m", &Source::default(), std::slice::from_ref(&answer)).unwrap();
+        serde_json::from_str(std::fs::read_to_string(path).unwrap().lines().last().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn inputs_are_written_on_request_alone_also_where_remarks_repeat_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = written(&folder.path().join("without"), false);
+        assert!(!line.to_string().contains("4242"), "{line}");
+        assert_eq!((&line["remarks"], &line["decision"]), (&2.into(), &"out-of-distribution".into()));
+        let line = written(&folder.path().join("with"), true);
+        assert!(line["reason"].as_str().unwrap().contains("4242") && line["features"].is_array(), "{line}");
+    }
+
+    /// As `logrotate` does it.
+    #[test]
+    fn a_log_that_is_moved_away_is_begun_anew_when_it_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let log = PredictionLog::open(&path, 100, 2, false).unwrap();
+        let number = Prediction::Number { mean: 1.0, sd: 2.0, epistemic: 0.5, aleatoric: 1.9, intervals: Vec::new() };
+        let write = || log.write("m", &Source::default(), &[Answer::of(number.clone(), 8)]).unwrap();
+        write();
+        std::fs::rename(&path, folder.path().join("elsewhere")).unwrap();
+        write();
+        write();
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
     }
 
     #[cfg(unix)]

@@ -191,24 +191,30 @@ impl Repository {
     }
 }
 
-/// Names, sizes and times of the files in a folder: another stamp is another model.
+/// Names, sizes and times of the files that a model may be read from: another stamp is another model. A run in training writes
+/// its weights into `checkpoint/`; its log and its pages are no part of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
+/// Endings of files that no model is read from.
+const NO_PART: [&str; 5] = ["jsonl", "html", "svg", "png", "csv"];
+
 impl Stamp {
     fn of(folder: &Path) -> Self {
-        let mut files: Vec<_> = std::fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                let found = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
-                Some((entry.path(), found.len(), found.modified().ok()))
-            })
-            .collect();
+        let mut files: Vec<_> = [folder.to_owned(), folder.join("checkpoint")].iter().flat_map(|at| files(at)).collect();
         files.sort();
         Self(files)
     }
+}
+
+fn files(folder: &Path) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
+    let counts = |path: &Path| !path.extension().is_some_and(|ending| NO_PART.iter().any(|no_part| ending == *no_part));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let stamp = |entry: std::fs::DirEntry| {
+        let found = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((entry.path(), found.len(), found.modified().ok()))
+    };
+    entries.filter(|entry| counts(&entry.path())).filter_map(stamp).collect()
 }
 
 #[cfg(test)]
@@ -230,6 +236,23 @@ mod tests {
         fn predict(&mut self, _: &[Item], _: &Options) -> Result<Answers, ModelError> {
             Ok(Vec::new())
         }
+    }
+
+    #[test]
+    fn weights_make_another_model_and_logs_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        std::fs::create_dir(folder.path().join("checkpoint")).unwrap();
+        write("run.toml", "a");
+        let first = Stamp::of(folder.path());
+        write("metrics.jsonl", "{}");
+        write("report.html", "page");
+        assert_eq!(Stamp::of(folder.path()), first);
+        write("checkpoint/last.safetensors", "weights");
+        let second = Stamp::of(folder.path());
+        assert_ne!(second, first);
+        write("temperature.json", "{}");
+        assert_ne!(Stamp::of(folder.path()), second);
     }
 
     /// Who unloads a model while its folder is opened again has the last word.

@@ -261,7 +261,7 @@ async fn infer(State(app): Shared, Path(address): Path<Address>, request: Reques
     let options = protocol::options(&request.parameters, served.queue.signature(), &app.limits)?;
     let level = protocol::level(&request.parameters, served.queue.signature())?;
     let items = protocol::items(&request.inputs, served.queue.signature(), &app.limits)?;
-    let answers = ask(&app, &served, (&address.model, source), items, options).await?;
+    let answers = ask(&app, &served, (&address.model, source), items, (options, Needs::All)).await?;
     let sound = |(place, answer): (usize, Result<Answer, ModelError>)| {
         answer.map(|answer| at(level, answer)).map_err(|error| of_model(&error, &format!("input {place}: ")))
     };
@@ -298,7 +298,7 @@ async fn predict(
     let source = source_of(&request);
     let (names, items): (Vec<_>, Vec<_>) =
         plain::items(request, served.queue.signature(), &app.limits).await?.into_iter().unzip();
-    let answers = ask(&app, &served, (&name, source), items, options).await?;
+    let answers = ask(&app, &served, (&name, source), items, (options, Needs::One)).await?;
     let (mut said, mut failed) = (Vec::new(), Vec::new());
     for (place, (input, answer)) in names.into_iter().zip(answers).enumerate() {
         match answer {
@@ -364,20 +364,40 @@ impl Drop for Asked<'_> {
     }
 }
 
+/// Which inputs must be answered, for a request to be.
+#[derive(Clone, Copy)]
+enum Needs {
+    /// Tensors hold all of them.
+    All,
+    /// The others are listed as failed.
+    One,
+}
+
+impl Needs {
+    fn met<T>(self, answers: &[Result<T, ModelError>]) -> bool {
+        let failed = answers.iter().any(|answer| matches!(answer, Err(ModelError::Failed(_))));
+        !failed
+            && match self {
+                Self::All => answers.iter().all(Result::is_ok),
+                Self::One => answers.iter().any(Result::is_ok),
+            }
+    }
+}
+
 /// Waits for the model, and counts and logs what it says.
 async fn ask(
     app: &Arc<App>,
     served: &Served,
     (model, source): (&str, Source),
     items: Vec<Item>,
-    options: Options,
+    (options, needs): (Options, Needs),
 ) -> Result<Vec<Result<Answer, ModelError>>, Failure> {
     if !app.ready.load(Ordering::Relaxed) {
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"));
     }
     let mut asked = Asked { metrics: &served.metrics, begun: Instant::now(), answered: false };
     let answers = served.queue.ask(items, options).await?;
-    if !answers.iter().any(|answer| matches!(answer, Err(ModelError::Failed(_)))) {
+    if needs.met(&answers) {
         asked.answered = true;
         served.metrics.answered(answers.iter().flatten(), asked.begun.elapsed());
     }

@@ -67,8 +67,12 @@ fn the_kubernetes_manifests_agree_with_the_program() {
     assert!(grace as u64 > Limits::default().shutdown.as_secs(), "it is killed before it may end");
     let mounted = |mount: &Yaml| pod["volumes"].as_vec().unwrap().iter().any(|volume| volume["name"] == mount["name"]);
     assert!(pod["containers"][0]["volumeMounts"].as_vec().unwrap().iter().all(mounted));
-    let scraped = &deployment["spec"]["template"]["metadata"]["annotations"]["prometheus.io/path"];
-    is_a_path(scraped.as_str().unwrap());
+    let scraped = &documents("deploy/prometheus.yaml")[0]["scrape_configs"][0];
+    is_a_path(scraped["metrics_path"].as_str().unwrap());
+    let relabelled = |place: usize| scraped["relabel_configs"][place]["regex"].as_str();
+    assert_eq!((relabelled(0), relabelled(1)), (labels["app"].as_str(), port.map(|port| port.to_string()).as_deref()));
+    let file = scraped["authorization"]["credentials_file"].as_str().unwrap();
+    assert!(words(&pod["containers"][0]["command"]).iter().any(|word| word == file), "the server's token is {file}");
 
     let documents_of = documents("deploy/kserve.yaml");
     let [service] = &documents_of[..] else { panic!("one document") };
