@@ -15,6 +15,7 @@ mod progress;
 mod words;
 
 use std::io::IsTerminal;
+use std::num::NonZero;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let typed = help::command().get_matches();
     let arguments = Arguments::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());
     words::be_quiet(arguments.quiet);
+    bound_threads(&typed);
     listen(if let Command::Serve(serve) = &arguments.command { serve.requests } else { None });
     match panic::caught(|| run(&arguments.command, &cuda)) {
         None => ExitCode::FAILURE, // the hook has said it
@@ -44,6 +46,14 @@ fn main() -> ExitCode {
             tell!("error: {}", words::without_trace(&error.to_string()));
             ExitCode::from(if error.is_misuse() { 2 } else { 1 })
         }
+    }
+}
+
+/// `--threads` of any command holds what computes outside libtorch too, before any of it runs.
+fn bound_threads(typed: &clap::ArgMatches) {
+    let asked = typed.subcommand().and_then(|(_, typed)| typed.try_get_one::<NonZero<u16>>("threads").ok()?);
+    if let Some(threads) = asked {
+        fidgp_lab::device::bound_threads(commands::train::at_most_useful(usize::from(threads.get())));
     }
 }
 

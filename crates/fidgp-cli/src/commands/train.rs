@@ -29,8 +29,7 @@ pub fn run(arguments: &Train) -> Outcome {
     let threads = threads_for(&config, arguments.place.threads)?;
     let shared = launched.as_ref().filter(|_| arguments.place.threads.is_none());
     tch::set_num_threads(shared.map_or(threads, |others| (threads / others.local_size as i32).max(1)));
-    let beside = arguments.place.threads.map(|threads| threads.get().into());
-    device::bound_threads(beside.unwrap_or_else(|| cores() / launched.as_ref().map_or(1, |others| others.local_size)));
+    device::bound_threads(cores() / launched.as_ref().map_or(1, |others| others.local_size)); // unless --threads has done it
     let context = RunContext {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -170,6 +169,11 @@ pub(super) fn threads_for(config: &RunConfig, asked: Option<NonZero<u16>>) -> Re
 
 /// Threads for each core beyond which a run hardly moves.
 const MOST_THREADS: usize = 8;
+
+/// So many threads, or as many as these cores can use: what asks for more is refused when its config is known.
+pub(crate) fn at_most_useful(threads: usize) -> usize {
+    threads.min(MOST_THREADS * cores())
+}
 
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
