@@ -15,6 +15,9 @@ const PREFIXES: [&str; 5] = ["module.", "model.", "state_dict.", "net.", "_orig_
 /// Parts of names that mean the same: (elsewhere, here). `fc` and `linear` go both ways.
 const ALIASES: [(&str, &str); 3] = [("shortcut.", "downsample."), ("linear.", "fc."), ("fc.", "linear.")];
 
+/// What a parameter that belongs to no layer (a class token) is called behind its name, in networks that are built of a graph.
+const OF_NO_LAYER: &str = ".value";
+
 /// Where segmentation networks keep a classifier's layers.
 const BACKBONE: &str = "backbone.";
 
@@ -120,7 +123,8 @@ fn place(name: &str, variables: &BTreeMap<String, Tensor>) -> Option<String> {
         let alias =
             || ALIASES.iter().map(|(from, to)| bare.replace(from, to)).find(|name| variables.contains_key(name));
         let within = || Some(format!("{BACKBONE}{bare}")).filter(|name| variables.contains_key(name));
-        if let Some(found) = direct.or_else(alias).or_else(within) {
+        let alone = || Some(format!("{bare}{OF_NO_LAYER}")).filter(|name| variables.contains_key(name));
+        if let Some(found) = direct.or_else(alias).or_else(within).or_else(alone) {
             return Some(found);
         }
         bare = PREFIXES.iter().find_map(|prefix| bare.strip_prefix(prefix))?;

@@ -480,6 +480,6 @@ fn many_rows_are_predicted_in_parts() {
         }
         let said = fidgp(&place, &["predict", "run", "far.csv", "--json"]).ends(1);
         assert!(!said.out.contains("null"), "{}", said.out);
-        said.says(&["far.csv", "row 1: feature 1, standardised, is no number that can be computed with"]);
+        said.says(&["far.csv", "row 1: size, m2, standardised, is no number that can be computed with"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fidgp::Key;
+use fidgp::linearised::LOGIT_DRAWS;
 use fidgp_metrics::{Predictions, ReliabilityTable};
 use fidgp_zoo::baseline::temperature;
 use tch::{Device, Kind, Tensor};
@@ -23,8 +24,9 @@ use crate::train::checkpoint;
 const DIVIDED: usize = 400;
 /// One in so many of them is.
 const ONE_IN: usize = 4;
-/// Draws of the logits of a linearised posterior that a temperature is fitted to: all of them are held at once.
-const LOGIT_DRAWS: i64 = 32;
+/// Draws of the logits of a linearised posterior are held all at once: so many numbers at most, and so many draws at least.
+const MOST_LOGITS: u64 = 1 << 28;
+const FEWEST_DRAWS: u64 = 32;
 
 /// A run opened to be calibrated: its network as it was trained, and its validation examples.
 pub(super) struct Opened {
@@ -120,10 +122,13 @@ pub(crate) fn check(config: &RunConfig) -> Result<()> {
 fn logits(config: &RunConfig, model: &Model, set: &dyn ImageSet) -> Result<(Tensor, Tensor)> {
     if let Some(posterior) = &model.posterior {
         let (tangent, key) = (model.tangent(posterior)?, Key::new(config.seed).fold("predict"));
+        let classes = model.geometry.iter().find(|layer| layer.is_head).map_or(1, |head| head.operation.widths().0);
+        let logits = set.len() as u64 * classes.unsigned_abs();
+        let draws = (MOST_LOGITS / logits.max(1)).clamp(FEWEST_DRAWS, LOGIT_DRAWS) as i64;
         let (mut all, mut labels) = (Vec::new(), Vec::new());
         for chunk in set.chunks(config.predict.batch_size) {
             let (batches, truth) = chunk?;
-            let drawn = posterior.logits(&tangent, &batches, LOGIT_DRAWS, key)?;
+            let drawn = posterior.logits(&tangent, &batches, draws, key)?;
             all.push(drawn.to_kind(Kind::Float).to_device(Device::Cpu));
             labels.push(truth.to_device(Device::Cpu));
         }

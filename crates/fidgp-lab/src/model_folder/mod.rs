@@ -151,13 +151,10 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
     Ok(rounding)
 }
 
-/// The graph that a network is built of, beside its weights.
+/// The graph that a network is built of, beside its weights, in one file.
 fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
     let NetworkConfig::Onnx(GraphConfig { path, .. }) = network else { return Ok(()) };
-    let bytes = fidgp_files::bytes(path).map_err(|error| LabError::file(path, &error))?;
-    let copy = out.join(NETWORK_FILE);
-    write_atomically(&copy, &bytes)?;
-    fidgp_onnx::Graph::read(&copy)?; // data in other files do not come with it: then it says so
+    write_atomically(&out.join(NETWORK_FILE), &fidgp_onnx::self_contained(path)?)?;
     Ok(())
 }
 
@@ -258,7 +255,7 @@ impl Trained {
     /// As [`Self::open`], and for a model folder with a temperature, which would no longer belong to what predicts.
     pub fn open_to_fit(folder: &Path, device: Device) -> Result<Self> {
         if folder.join(CONFIG_FILE).exists() {
-            return Self::as_trained(folder, device, catalogue::data_root().ok().as_deref());
+            return Self::before_fit(folder, device, catalogue::data_root().ok().as_deref());
         }
         if !folder.join(MODEL_CONFIG_FILE).exists() {
             return Self::open(folder, device); // says what is missing

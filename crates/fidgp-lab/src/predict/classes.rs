@@ -73,7 +73,8 @@ impl Predictor {
             return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
         }
         let given = Table::new(name, rows.to_vec(), columns, vec![0.0; rows.len() / columns])?; // targets: not looked at
-        let source = TableSource::new(&view.scale.transform(&given)?, self.trained.model.store.device())?;
+        let (standard, device) = (view.scale.transform(&given)?, self.trained.model.store.device());
+        let source = TableSource::of_columns(&standard, &view.features, device)?;
         let mut all = Vec::new();
         for (number, inputs) in (first_batch..).zip(source.batches(self.trained.config.predict.batch_size)) {
             all.extend(self.classify_inputs(&inputs, number, effort)?);

@@ -53,7 +53,11 @@ impl Predictor {
         let given = Table::new(name, rows.to_vec(), columns, targets)?;
         let scale = table.as_ref().map(|table| &table.scale);
         let standard = scale.map(|scale| scale.transform(&given)).transpose()?;
-        let source = TableSource::new(standard.as_ref().unwrap_or(&given), model.store.device())?;
+        let source = TableSource::of_columns(
+            standard.as_ref().unwrap_or(&given),
+            &self.trained.feature_names()?,
+            model.store.device(),
+        )?;
         let batches = source.batches(config.predict.batch_size);
         let predicted = regress_by(self.law.as_mut(), model, likelihood, (&batches, first_batch), effort)?;
         let forecast = Forecast::of(&predicted, scale)?;

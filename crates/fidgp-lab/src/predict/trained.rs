@@ -11,7 +11,7 @@ use crate::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
 use crate::json;
 use crate::model::{Model, Signature};
 use crate::record::RESULTS_FILE;
-use crate::run_folder::{read_classes, read_view, restore, restore_as_trained};
+use crate::run_folder::{read_classes, read_view, restore, restore_as_trained, restore_to_fit};
 use crate::source::{TableView, View};
 
 /// A trained model.
@@ -50,6 +50,16 @@ impl Trained {
     pub fn as_trained(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
         let mut built = Self::untrained(run, device, data)?;
         restore_as_trained(&built.config, run, &mut built.model)?;
+        Ok(built)
+    }
+
+    /// The same where another posterior will be fitted: one that cannot be read is warned of and left out.
+    ///
+    /// # Errors
+    /// As [`Self::of_run`].
+    pub fn before_fit(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
+        let mut built = Self::untrained(run, device, data)?;
+        restore_to_fit(&built.config, run, &mut built.model)?;
         Ok(built)
     }
 

@@ -22,4 +22,4 @@ pub use examples::{TrainedOn, keep_examples, same_examples};
 pub use lock::{Lock, member_folder};
 pub use temperature::Temperature;
 pub use view::read_view;
-pub use weights::{chosen_checkpoint, restore, restore_as_trained};
+pub use weights::{chosen_checkpoint, restore, restore_as_trained, restore_to_fit};

@@ -232,10 +232,19 @@ impl TableSource {
     /// # Errors
     /// When it holds a value that is not finite.
     pub fn new(table: &Table, device: Device) -> Result<Self> {
+        Self::of_columns(table, &[], device)
+    }
+
+    /// The same where the columns have names.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; the message names the column.
+    pub fn of_columns(table: &Table, names: &[String], device: Device) -> Result<Self> {
         let beyond = |value: &f64| !(*value as f32).is_finite();
         let place =
             table.features().iter().position(beyond).map(|place| (place / table.columns(), place % table.columns()));
-        let place = place.map(|(row, column)| (row, format!("feature {column}")));
+        let named = |column: usize| names.get(column).map_or_else(|| format!("feature {column}"), |name| shown(name));
+        let place = place.map(|(row, column)| (row, named(column)));
         let target = || table.targets().iter().position(beyond).map(|row| (row, "the target".to_owned()));
         if let Some((row, what)) = place.or_else(target) {
             let problem = format!("row {row}: {what}, standardised, is no number that can be computed with (f32)");
