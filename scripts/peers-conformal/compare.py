@@ -1,7 +1,7 @@
 """Conformal sets of MAPIE and of fidgp-metrics on the same scores, compared set by set.
 
 Without --scores: probabilities of a logistic regression on scikit-learn's digits. With it: a CSV of `label,p_0,p_1,…`,
-as `fidgp predict --probabilities` writes them with a column for the label in front.
+made from the `top` of `fidgp predict --top ALL --jsonl` and the labels.
 """
 
 import argparse

@@ -23,7 +23,7 @@ const STEPS: usize = 4000;
 /// A q so narrow that the training finds the mode.
 const NARROW: &str = "# narrow, so that the training finds the mode; the posterior around it is fitted afterwards\n\
                       init_lamda = 0.0005\nmax_lamda = 0.001\ninit_sd_u = 0.0005\nmax_sd_u = 0.001\n";
-/// What predicts: by validation on small tables and pictures (`scripts/posterior`, `scripts/defaults`).
+/// What predicts. Within the data it is no better than weight draws, between and beyond them it is (docs/understand/uncertainty.md).
 const POSTERIOR: &str =
     "[posterior]\nkind = \"linearised\" # uncertainty that grows away from the data; \"flow\" draws weights\n";
 

@@ -201,7 +201,8 @@ const NO_PART: [&str; 5] = ["jsonl", "html", "svg", "png", "csv"];
 
 impl Stamp {
     fn of(folder: &Path) -> Self {
-        let mut files: Vec<_> = [folder.to_owned(), folder.join("checkpoint")].iter().flat_map(|at| files(at)).collect();
+        let mut files: Vec<_> =
+            [folder.to_owned(), folder.join("checkpoint")].iter().flat_map(|at| files(at)).collect();
         files.sort();
         Self(files)
     }

@@ -131,10 +131,6 @@ fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
     }
     if plan.temperature {
         configs.iter().try_for_each(calibrate::check)?;
-        if let Some(config) = configs.iter().find(|config| config.linearised().is_some()) {
-            let why = "= \"linearised\": a temperature is fitted to weight draws, and no draw predicts here; leave --temperature out";
-            return Err(LabError::config(format!("posterior.kind of {}", config.name), why));
-        }
         if let Some(config) = configs.iter().find(|config| config.train.checkpoint_every == 0) {
             let why = format!("needs weights; `{}` keeps no checkpoint", config.name);
             return Err(LabError::config("--temperature", why));

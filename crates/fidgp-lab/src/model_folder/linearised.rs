@@ -79,7 +79,10 @@ fn root(posterior: &LinearisedPosterior, layers: &[Carried]) -> Result<Tensor> {
 pub(super) fn check(trained: &Trained, bytes: &[u8], dtype: Dtype) -> Result<()> {
     let model = &trained.model;
     let (Some(likelihood), Some(table)) = (model.likelihood.reading().numbers(), &trained.table) else {
-        return Err(LabError::config("--draws", "= linearised is for the tables of data.set = \"table\""));
+        return Err(LabError::config(
+            "--draws",
+            "= linearised is for tables (data.set = \"table\") whose target is a number; for classes export draws with --draws K",
+        ));
     };
     let (posterior, tangent) = posterior(model)?;
     let features = table.scale.feature_mean.len() as i64;

@@ -25,8 +25,9 @@ pub struct Share {
 }
 
 /// What rows count at least: a part whose examples all have the weight 0 still has statistics, through which others' losses
-/// have a gradient. It is made commensurate with this mass, and counts nothing beside the others.
-pub(super) const LEAST_MASS: f64 = 1e-6;
+/// have a gradient. It is made commensurate with this mass, a power of two, which counts nothing beside the others also after many
+/// steps.
+pub(super) const LEAST_MASS: f64 = 1.0 / (1_u64 << 40) as f64;
 
 /// The rows of a batch that a process computes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -144,10 +144,11 @@ impl Likelihood for Categorical {
     /// 0 for a batch whose classes all have the weight 0.
     fn nll(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
         let Some(weights) = &self.weights else { return categorical_nll(outputs, targets, self.smoothing) };
-        let logits = outputs.to_kind(Kind::Float);
-        let sum = logits.cross_entropy_loss(targets, Some(weights), Reduction::Sum, -100, self.smoothing);
-        let mass = weights.index_select(0, targets).sum(Kind::Float);
-        let counts = mass.gt(0.0).to_kind(Kind::Float);
+        let logits = in_full(outputs);
+        let weights = weights.to_kind(logits.kind());
+        let sum = logits.cross_entropy_loss(targets, Some(&weights), Reduction::Sum, -100, self.smoothing);
+        let mass = weights.index_select(0, targets).sum(logits.kind());
+        let counts = mass.gt(0.0).to_kind(logits.kind());
         sum * &counts / (mass + (1.0 - counts))
     }
 
@@ -168,9 +169,14 @@ impl Likelihood for Categorical {
     }
 }
 
+/// Logits in f32 at least: half precision is too coarse for a loss.
+pub(super) fn in_full(logits: &Tensor) -> Tensor {
+    if logits.kind() == Kind::Double { logits.shallow_clone() } else { logits.to_kind(Kind::Float) }
+}
+
 /// Mean cross-entropy of a batch with label smoothing. `[N, classes]`, `[N]` → scalar
 pub fn categorical_nll(logits: &Tensor, labels: &Tensor, smoothing: f64) -> Tensor {
-    logits.to_kind(Kind::Float).cross_entropy_loss(labels, None::<&Tensor>, Reduction::Mean, -100, smoothing)
+    in_full(logits).cross_entropy_loss(labels, None::<&Tensor>, Reduction::Mean, -100, smoothing)
 }
 
 /// Second derivatives of the cross-entropy by the logits: `diag(p) − ppᵀ`. `[N, C]`

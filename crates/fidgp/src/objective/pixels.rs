@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Reduction, Tensor};
 
-use super::categorical::{categorical_curvature, check_weights};
+use super::categorical::{categorical_curvature, check_weights, in_full};
 use super::likelihood::{Given, Likelihood, LikelihoodSettings, Reading, Targets};
 use crate::layer::Curvature;
 use crate::{Error, Result};
@@ -91,8 +91,9 @@ pub const VOID: i64 = 255;
 /// `[N, classes, h, w]`, `[N, H, W]`, weights `[classes]` → scalar
 pub fn pixel_nll(logits: &Tensor, labels: &Tensor, weights: Option<&Tensor>) -> Tensor {
     let size = labels.size();
-    let logits = logits.to_kind(Kind::Float).upsample_bilinear2d([size[1], size[2]], false, None, None);
-    let sum = logits.cross_entropy_loss(labels, weights, Reduction::Sum, VOID, 0.0);
+    let logits = in_full(logits).upsample_bilinear2d([size[1], size[2]], false, None, None);
+    let of_classes = weights.map(|weights| weights.to_kind(logits.kind()));
+    let sum = logits.cross_entropy_loss(labels, of_classes.as_ref(), Reduction::Sum, VOID, 0.0);
     sum / pixel_mass(labels, weights).clamp_min(f64::from(f32::MIN_POSITIVE))
 }
 
