@@ -243,7 +243,7 @@ impl TableSource {
         let beyond = |value: &f64| !(*value as f32).is_finite();
         let place =
             table.features().iter().position(beyond).map(|place| (place / table.columns(), place % table.columns()));
-        let named = |column: usize| names.get(column).map_or_else(|| format!("feature {column}"), |name| shown(name));
+        let named = |column: usize| names.get(column).map_or_else(|| format!("feature {column}"), shown);
         let place = place.map(|(row, column)| (row, named(column)));
         let target = || table.targets().iter().position(beyond).map(|row| (row, "the target".to_owned()));
         if let Some((row, what)) = place.or_else(target) {
