@@ -321,7 +321,7 @@ pub struct Predict {
 /// posterior mean as a plain state dict.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// The run folder
+    /// The run folder; a model folder to store its model in another type
     pub run: PathBuf,
     /// Where to write the model: a folder, or a file for the formats onnx and torch
     #[arg(long)]
@@ -333,15 +333,21 @@ pub struct Export {
     /// [default: the draws of the run's config]
     #[arg(long, value_name = "K|mean|linearised")]
     pub draws: Option<String>,
-    /// Type of the stored numbers. f16 halves the size; matrices that rounding would change too much stay in f32
+    /// Type of the stored matrices. f16 and bf16 halve the size, int8 (a scale for each row) quarters it; matrices that rounding
+    /// would change too much stay in f32
     #[arg(long, value_enum, default_value = "f32")]
     pub dtype: Dtype,
-    /// Folder with the data sets, for class names if the run has none [default: $FIDGP_DATA, then ./data]
+    /// Measure the model before and after rounding on its test data, which takes twice the time of `fidgp eval`
     #[arg(long)]
-    pub data: Option<PathBuf>,
+    pub measure: bool,
     /// Write even if the folder holds a model
     #[arg(long)]
     pub force: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub place: Place,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -355,6 +361,8 @@ pub enum Format {
 pub enum Dtype {
     F32,
     F16,
+    Bf16,
+    Int8,
 }
 
 /// Train several configs or methods with the same seeds and compare them.

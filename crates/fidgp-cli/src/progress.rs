@@ -15,11 +15,13 @@ struct Shown {
     bar: ProgressBar,
     /// When the last line was written, or the bar was made.
     last: Instant,
+    /// Between two lines at least.
+    every: Duration,
 }
 
 impl Shown {
     fn new(template: &str) -> Self {
-        Self { bar: bar(0, template), last: Instant::now() }
+        Self { bar: bar(0, template), last: Instant::now(), every: LINE_EVERY }
     }
 
     /// Shows where things stand: `what` is how far they are, `message` what is to be said of them.
@@ -33,7 +35,7 @@ impl Shown {
 
     /// The line that is due in place of the bar.
     fn line(&mut self, what: &str, message: &str) -> Option<String> {
-        if !self.bar.is_hidden() || self.last.elapsed() < LINE_EVERY {
+        if !self.bar.is_hidden() || self.last.elapsed() < self.every {
             return None;
         }
         self.last = Instant::now();
@@ -191,9 +193,10 @@ mod tests {
         let mut shown = Shown::new("{prefix}");
         shown.bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
         assert_eq!(shown.line("epoch 1/9", "loss 2.000"), None);
-        shown.last = Instant::now().checked_sub(LINE_EVERY).expect("a clock that starts before the machine");
+        shown.every = Duration::ZERO;
         let line = shown.line("epoch 2/9", "loss 1.000").expect("due");
         assert!(line.starts_with("epoch 2/9 (") && line.ends_with(" left)  loss 1.000"), "{line}");
+        shown.every = LINE_EVERY;
         assert_eq!(shown.line("epoch 3/9", "loss 0.500"), None);
     }
 }

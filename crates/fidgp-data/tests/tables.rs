@@ -172,6 +172,7 @@ fn a_sheet_may_have_a_heading() {
     assert_eq!(sheet("x,y\n1,2\n3,4\n"), named("x|y"));
     assert_eq!(sheet("\u{feff}x, y\r\n\r\n1,2\r\n3,4"), named("x|y"));
     assert_eq!(sheet("1,2\r\n3,4"), named("0|1"));
+    assert_eq!(sheet("Id,1stFlrSF\n1,2\n3,4\n"), named("Id|1stFlrSF")); // begins as a number does
     assert_eq!(sheet("  1   2 \n 3 4\n"), named("0|1"));
     assert_eq!(sheet("# x y\n1 2\n3 4\n"), named("x|y"));
     assert_eq!(sheet("\"price, EUR\",\"a \"\"b\"\"\"\n1,2\n3,4\n"), named("price, EUR|a \"b\""));

@@ -116,6 +116,22 @@ fn most_of_a_model_bears_rounding() {
     }
 }
 
+/// Measured: bytes change a layer's mean weight by 2 %, bf16 by 0.4 %, at random locations.
+#[test]
+fn bytes_and_bf16_are_smaller_and_near() {
+    for (dtype, kind, share, bound) in
+        [(Dtype::Bf16, Kind::BFloat16, 0.55, 0.01), (Dtype::Int8, Kind::Int8, 0.32, 0.05)]
+    {
+        let model = model("inducing.init_z=orthogonal");
+        let full = rounded(&model, Dtype::F32).unwrap().bytes as f64;
+        let small = rounded(&model, dtype).unwrap();
+        assert!(small.kept.is_empty(), "{:?}", small.kept);
+        assert!(small.worst.as_ref().unwrap().1 <= bound, "{dtype:?}: {:?}", small.worst);
+        assert!((small.bytes as f64) < share * full, "{dtype:?}: {} of {full}", small.bytes);
+        assert!(small.tensors.iter().any(|(_, tensor)| tensor.kind() == kind));
+    }
+}
+
 /// Locations that lie almost in one line: their differences are lost in f16, and `L⁻¹Z` would turn.
 #[test]
 fn locations_that_do_not_bear_rounding_stay() {

@@ -135,6 +135,7 @@ impl Exported<'_> {
             }
         }
         let touched = touched(graph, &drawn);
+        let is_layer = |name: &str| changed.get(name).is_some_and(|origin| !origin.variable.ends_with(".value"));
         let mut outputs = Vec::new();
         for draw in 0..self.draws.len() {
             for tensor in graph.initializer.iter().filter(|tensor| drawn.contains(tensor.name.as_str())) {
@@ -151,11 +152,13 @@ impl Exported<'_> {
             for node in graph.node.iter().filter(|node| node.output.iter().any(|made| needed.contains(made.as_str()))) {
                 let own = node.output.iter().any(|made| touched.contains(made.as_str()));
                 if own || draw == 0 {
+                    let norm = node.op_type == "BatchNormalization" && node.input.get(1).is_some_and(|x| is_layer(x));
+                    let node = if norm { predicting(node) } else { node.clone() };
                     writer.graph.node.push(NodeProto {
                         name: if own { of_draw(draw, &node.name) } else { node.name.clone() },
                         input: node.input.iter().map(|one| name(one)).collect(),
                         output: node.output.iter().map(|one| name(one)).collect(),
-                        ..node.clone()
+                        ..node
                     });
                 }
             }
@@ -211,6 +214,14 @@ impl Exported<'_> {
         let value = if origin.turned { value.f_transpose(0, 1)? } else { value };
         message(&like.name, &value)
     }
+}
+
+/// BatchNorm of a network that was exported in training mode, which is to normalise with the statistics that were trained.
+fn predicting(norm: &NodeProto) -> NodeProto {
+    let mut norm = norm.clone();
+    norm.attribute.retain(|attribute| attribute.name != "training_mode");
+    norm.output.truncate(1);
+    norm
 }
 
 /// The file of a graph with the data of all files its tensors lie in.

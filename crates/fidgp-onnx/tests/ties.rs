@@ -9,7 +9,7 @@ use built::proto::*;
 use built::*;
 use fidgp::Key;
 use fidgp::layer::{Mode, Network, Pass, init};
-use fidgp_onnx::{Graph, Import, Plain, Wanted};
+use fidgp_onnx::{Exported, Graph, Import, Outputs, Plain, Wanted, self_contained};
 use prost::Message;
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -184,4 +184,56 @@ fn what_may_be_a_weight_and_stays_fixed_is_named() {
     let graph = model(nodes, vec![numbers("fc.weight", &[4, 4]), numbers("val_7", &[4])]);
     let said = assert_same(&graph, &rows(), &["fc.weight"]);
     assert!(said.contains("1 constants (`val_7`) may be weights"), "{said}");
+}
+
+/// A network that was exported in training mode goes out as one that predicts: with the statistics that were trained.
+#[test]
+fn norms_of_a_training_go_out_with_their_statistics() {
+    let attribute = vec![int("training_mode", 1)];
+    let norm = NodeProto {
+        attribute,
+        ..node(
+            "BatchNormalization",
+            &["h", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"],
+            &["y", "mean", "var"],
+        )
+    };
+    let vectors = ["bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"];
+    let constants = [numbers("fc.weight", &[4, 2])].into_iter().chain(vectors.map(|name| floats(name, &[2])));
+    let source = model(vec![node("MatMul", &["x", "fc.weight"], &["h"]), norm], constants.collect());
+    let folder = tempfile::tempdir().unwrap();
+    let (import, store) = filled(&source);
+    let exported = Exported {
+        source: &written(folder.path(), &source),
+        import: &import,
+        draws: vec![store.variables().into_iter().collect()],
+        normalisation: None,
+        axes: 2,
+        outputs: Outputs::Classes { classes: 2, temperature: 1.0 },
+        metadata: BTreeMap::new(),
+        half: false,
+        linearised: None,
+    };
+    let graph = Plain::new(&Graph::of_bytes(&exported.bytes().unwrap()).unwrap(), Kind::Float).unwrap();
+    let place = graph.outputs().iter().position(|port| port.name == "probabilities").unwrap();
+    let out = |x: &Tensor| graph.run(&[x.shallow_clone()]).unwrap().swap_remove(place);
+    let ours = import.network.forward(&rows(), &mut Pass::plain(Mode::Eval)).unwrap().softmax(-1, Kind::Float);
+    assert!((out(&rows()) - ours).abs().max().double_value(&[]) < 1e-6);
+    let alone = out(&rows().narrow(0, 0, 1));
+    assert!((alone - out(&rows()).narrow(0, 0, 1)).abs().max().double_value(&[]) < 1e-6, "no row depends on others");
+}
+
+#[test]
+fn data_of_other_files_come_along() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(here.path().join("data"), [1.5_f32, 2.5, 3.5, 4.5].map(f32::to_le_bytes).concat()).unwrap();
+    let entry = StringStringEntryProto { key: "location".to_owned(), value: "data".to_owned() };
+    let apart =
+        TensorProto { float_data: Vec::new(), data_location: 1, external_data: vec![entry], ..floats("c", &[4]) };
+    let file = written(here.path(), &model(vec![node("Add", &["x", "c"], &["y"])], vec![apart]));
+    let copy = there.path().join("network.onnx");
+    std::fs::write(&copy, self_contained(&file).unwrap()).unwrap();
+    let x = Tensor::zeros([1, 4], (Kind::Float, Device::Cpu));
+    let run = |file: &Path| Plain::new(&Graph::read(file).unwrap(), Kind::Float).unwrap().run(&[x.copy()]).unwrap();
+    assert_eq!(run(&copy)[0], run(&file)[0]);
 }

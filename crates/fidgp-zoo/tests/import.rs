@@ -115,6 +115,16 @@ fn a_file_that_shares_no_name_is_refused_even_in_part() {
     assert!(import_tensors(&small(), other, ImportMode::Partial).is_err());
 }
 
+/// A parameter of no layer, such as a class token, has no name of its own in a network that is built of a graph.
+#[test]
+fn a_parameter_of_no_layer_is_found() {
+    let store = VarStore::new(Device::Cpu);
+    let token = store.root().sub("token").zeros("value", &[2]);
+    let tensors = vec![("token".to_owned(), Tensor::ones([2], (Kind::Float, Device::Cpu)))];
+    import_tensors(&store, tensors, ImportMode::Whole).unwrap();
+    assert_eq!(values(&token), [1.0, 1.0]);
+}
+
 #[test]
 fn a_network_comes_back_from_safetensors_under_other_common_names() {
     let config = ResnetConfig { width: 2, classes: 3, ..ResnetConfig::default() };

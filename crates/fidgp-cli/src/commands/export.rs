@@ -1,15 +1,22 @@
 //! `fidgp export`
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use fidgp_decision::CALIBRATION_FILE;
-use fidgp_lab::LabError;
-use fidgp_lab::files::CONFIG_FILE;
-use fidgp_lab::model_folder::{self, Weights};
+use fidgp_lab::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
+use fidgp_lab::model_folder::{self, Dtype, Rounding, Weights};
 use fidgp_lab::predict::Trained;
+use fidgp_lab::run_folder::RunContext;
+use fidgp_lab::{LabError, device, experiment};
+use serde_json::{Value, json};
 use tch::Device;
 
 use super::Outcome;
+use super::train::{data_root, threads_for};
 use crate::args::{self, Export, Format};
 
 pub fn run(arguments: &Export) -> Outcome {
@@ -27,8 +34,11 @@ fn file(arguments: &Export) -> Outcome {
             "is there already; choose another --out, or pass --force",
         ));
     }
+    if let Some(option) = [("--measure", arguments.measure), ("--json", arguments.json)].iter().find(|(_, set)| *set) {
+        return Err(LabError::config(option.0, "is for --format folder; leave it out"));
+    }
     super::check_is_run(run)?;
-    let data = arguments.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
+    let data = arguments.place.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
     let trained = Trained::of_run(run, Device::Cpu, data.as_deref())?;
     if arguments.format == Format::Torch {
         let count = model_folder::export_state_dict(&trained, out)?;
@@ -69,15 +79,17 @@ fn weights(given: Option<&str>, usual: u64) -> Result<Weights, LabError> {
     }
 }
 
-fn dtype(arguments: &Export) -> model_folder::Dtype {
+fn dtype(arguments: &Export) -> Dtype {
     match arguments.dtype {
-        args::Dtype::F32 => model_folder::Dtype::F32,
-        args::Dtype::F16 => model_folder::Dtype::F16,
+        args::Dtype::F32 => Dtype::F32,
+        args::Dtype::F16 => Dtype::F16,
+        args::Dtype::Bf16 => Dtype::Bf16,
+        args::Dtype::Int8 => Dtype::Int8,
     }
 }
 
 fn folder(arguments: &Export) -> Outcome {
-    let Export { run, out, force, .. } = arguments;
+    let Export { run, out, force, place, .. } = arguments;
     if let Some(file) = model_folder::FILES.iter().find(|file| out.join(file).exists() && !force) {
         let why = format!("holds a {file} already; choose another --out, or pass --force to write over it");
         return Err(LabError::config(out.display().to_string(), why));
@@ -86,17 +98,32 @@ fn folder(arguments: &Export) -> Outcome {
         let why = "holds a run, whose files a model would mix with; choose another --out";
         return Err(LabError::config(out.display().to_string(), why));
     }
-    super::check_is_run(run)?;
-    let data = arguments.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
-    let predictor = Trained::of_run(run, Device::Cpu, data.as_deref())?;
-    let rounding = model_folder::export(run, &predictor, dtype(arguments), out)?;
+    if is_same(run, out) {
+        return Err(LabError::config(out.display().to_string(), "is the model itself; choose another --out"));
+    }
+    let device = device::choose(&place.device)?;
+    let data = place.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
+    let is_run = run.join(CONFIG_FILE).exists() || !run.join(MODEL_CONFIG_FILE).exists();
+    let mut trained = if is_run { Trained::of_run(run, device, data.as_deref())? } else { Trained::open(run, device)? };
+    tch::set_num_threads(threads_for(&trained.config, place.threads)?);
+    let before = arguments.measure.then(|| measured(&mut trained, run, arguments)).transpose()?;
+    let rounding = model_folder::export(run, &trained, dtype(arguments), out)?;
+    let after = arguments.measure.then(|| measured(&mut Trained::open(out, device)?, out, arguments)).transpose()?;
+    let measured = before.zip(after);
+    if arguments.json {
+        super::print_json(&document(out, &rounding, measured.as_ref()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     super::print(&format!("{}\n", out.display()))?;
+    if let Some((before, after)) = &measured {
+        super::print(&compared(before, after))?;
+    }
     tell!("{:.2} MB of parameters", rounding.bytes as f64 / 1e6);
     if let Some((layer, change)) = &rounding.worst {
         tell!("rounding changes the mean weight of {layer} most, by {:.3} %", 100.0 * change);
     }
     if !rounding.kept.is_empty() {
-        tell!("kept in f32, as rounding would change more than 1 %: {}", rounding.kept.join(", "));
+        tell!("kept in f32, as rounding would change too much: {}", rounding.kept.join(", "));
     }
     if run.join(CALIBRATION_FILE).exists() && !out.join(CALIBRATION_FILE).exists() {
         let folder = super::quoted(&out.display().to_string());
@@ -106,4 +133,42 @@ fn folder(arguments: &Export) -> Outcome {
     }
     tell!("try it with: fidgp predict {} INPUT", super::quoted(&out.display().to_string()));
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Test metrics by name.
+type Metrics = BTreeMap<String, Option<f64>>;
+
+/// What `fidgp eval` would say of a folder.
+fn measured(trained: &mut Trained, folder: &Path, arguments: &Export) -> Result<Metrics, LabError> {
+    let data = data_root(arguments.place.data.as_deref(), &trained.config)?;
+    let (device, stop) = (device::choose(&arguments.place.device)?, AtomicBool::new(false));
+    let context = RunContext { resume: true, ..RunContext::new(folder, data, device, &stop) };
+    let metrics = experiment::evaluate(trained, &context)?.metrics;
+    Ok(metrics.into_iter().filter(|(name, _)| !name.starts_with("validation/")).collect())
+}
+
+/// Every metric before and after, and how far it moved.
+fn compared(before: &Metrics, after: &Metrics) -> String {
+    let width = before.keys().map(String::len).max().unwrap_or(0);
+    let mut text = format!("\n{:<width$}      before       after      change\n", "");
+    for (name, before) in before {
+        let after = after.get(name).copied().flatten();
+        if let (Some(before), Some(after)) = (before, after) {
+            let _ = writeln!(text, "{name:<width$}  {before:>10.4}  {after:>10.4}  {:>+10.4}", after - before);
+        }
+    }
+    text
+}
+
+fn document(out: &Path, rounding: &Rounding, measured: Option<&(Metrics, Metrics)>) -> Value {
+    let worst = rounding.worst.as_ref().map(|(layer, change)| json!({"layer": layer, "change": change}));
+    let mut document = json!({"folder": out, "bytes": rounding.bytes, "kept": rounding.kept, "worst": worst});
+    if let Some((before, after)) = measured {
+        (document["before"], document["after"]) = (json!(before), json!(after));
+    }
+    document
 }

@@ -86,7 +86,7 @@ fn beside(path: &Path) -> &Path {
 
 /// Whether a file says of itself that it holds results; folders have other files beside them.
 fn is_results(file: &Path) -> bool {
-    std::fs::read_to_string(file).is_ok_and(|text| text.contains("\"fidgp-results/"))
+    fidgp_files::text(file).is_ok_and(|text| text.contains("\"fidgp-results/"))
 }
 
 /// A results file or run folder itself, else the run folders and results files in it.

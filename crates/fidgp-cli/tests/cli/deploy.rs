@@ -128,6 +128,49 @@ fn class_names_are_found_or_numbered() {
     assert_eq!(name("named"), "castle");
 }
 
+/// A quarter of the size from the run, and from a folder of another type: the same bytes of parameters, measured, and read back
+/// as they were measured.
+#[test]
+fn bytes_are_measured_and_read_back() {
+    let place = Place::new();
+    let data = fixture("cifar100-small");
+    place.fidgp(&["export", words(trained()), "--out", "full"]).ends(0);
+    let more = ["--dtype", "int8", "--measure", "--json", "--data", words(&data), "--device", "cpu"];
+    let export = |from: &str, out: &str| -> Value {
+        let said = place.fidgp(&[&["export", from, "--out", out], &more[..]].concat()).ends(0);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let (bytes, again) = (export(words(trained()), "bytes"), export("full", "again"));
+    assert_eq!(bytes["after"], again["after"]);
+    let nll = |said: &Value| said["cls/NLL"].as_f64().unwrap();
+    assert!((nll(&bytes["before"]) - nll(&bytes["after"])).abs() < 0.1 && bytes["before"] != bytes["after"], "{bytes}");
+    let weights = |model: &str| fs::read(place.path(&format!("{model}/model.safetensors"))).unwrap();
+    assert!(weights("bytes") == weights("again") && 10 * weights("bytes").len() < 4 * weights("full").len());
+    let eval = ["eval", "bytes", "--data", words(&data), "--device", "cpu", "--json"];
+    let found: Value = serde_json::from_str(&place.fidgp(&eval).ends(0).out).unwrap();
+    assert!((nll(&found["metrics"]) - nll(&bytes["after"])).abs() < 1e-6, "{found}");
+    assert!(fs::read_to_string(place.path("again/README.md")).unwrap().contains("stored in int8"));
+    assert_eq!(json(&place.path("bytes/config.json"))["dtype"], "int8");
+    place.fidgp(&["export", "full", "--out", "full", "--force"]).ends(2).says(&["is the model itself"]);
+    place.fidgp(&["export", words(trained()), "--out", "x.st", "--format", "torch", "--measure"]).ends(2);
+
+    // bytes without what they count
+    let found = safetensors::SafeTensors::deserialize(&weights("bytes")).map(|_| ());
+    assert!(found.is_ok());
+    let tensors = weights("bytes");
+    let tensors = safetensors::SafeTensors::deserialize(&tensors).unwrap();
+    let without =
+        tensors.tensors().into_iter().filter(|(name, _)| !name.starts_with("conv1.") || !name.ends_with("_scale"));
+    let without = safetensors::serialize(without, None).unwrap();
+    fs::write(place.path("bytes/model.safetensors"), without).unwrap();
+    let mut config = json(&place.path("bytes/config.json"));
+    config["sha256"]["model.safetensors"] =
+        fidgp_data::file_sha256(&place.path("bytes/model.safetensors")).unwrap().into();
+    fs::write(place.path("bytes/config.json"), config.to_string()).unwrap();
+    let picture = fixture("cifar100-pictures/bicycle.png");
+    place.fidgp(&["predict", "bytes", words(&picture)]).ends(1).says(&["model.safetensors", "conv1.", "int8_scale"]);
+}
+
 /// Half the size, and the same answers to about three digits.
 #[test]
 fn half_precision_keeps_the_predictions() {

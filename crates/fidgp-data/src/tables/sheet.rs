@@ -85,7 +85,8 @@ impl Sheet {
             None => return Err(sheet.holds_nothing()),
         };
         COLUMNS.check(cells.len() as u64).map_err(|exceeded| Error::beyond(file, &exceeded))?;
-        sheet.headed = !cells.iter().any(|cell| is_meant_as_number(cell));
+        sheet.headed =
+            !cells.iter().any(|cell| is_meant_as_number(cell)) && !cells.iter().all(|cell| begins_with_digit(cell));
         sheet.names = if sheet.headed { cells } else { numbered(cells.len()) };
         Ok(sheet)
     }
@@ -300,7 +301,12 @@ fn separator(line: &str) -> u8 {
     [b';', b'\t', b','].into_iter().find(|&mark| bare.contains(char::from(mark))).unwrap_or(b' ')
 }
 
+/// Also where it cannot be read as one: `1,5`, `12 %`, a date. `1stFloor` is no number, and may be the name of a column.
 fn is_meant_as_number(word: &str) -> bool {
-    let digits = word.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit());
+    let digits = begins_with_digit(word) && !word.contains(char::is_alphabetic);
     digits || word.parse::<f64>().is_ok() || (!word.is_empty() && is_missing(word))
+}
+
+fn begins_with_digit(word: &str) -> bool {
+    word.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit())
 }

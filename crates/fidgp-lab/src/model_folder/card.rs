@@ -46,7 +46,7 @@ pub fn card(predictor: &Trained, dtype: Dtype, results: Option<&Results>) -> Str
     };
     let (network, data, method) = (config.network.name(), config.data.name(), config.method.name());
     let example = if images { "picture.png" } else { "rows.csv" };
-    let stored = if dtype == Dtype::F16 { "f16 (vectors in f32)" } else { "f32" };
+    let stored = stored_in(dtype);
     let parameters = short(predictor.model.parameter_count() as f64);
     format!(
         "---\nlibrary_name: fidgp\npipeline_tag: {task}\ntags:\n- bayesian\n- uncertainty\n- {method}\n---\n\n# {name}\n\n\
@@ -61,6 +61,28 @@ pub fn card(predictor: &Trained, dtype: Dtype, results: Option<&Results>) -> Str
         seed = config.seed,
         limits = limits(config),
     )
+}
+
+/// The card of a model folder, for one that is stored in another type.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn of_another_type(card: &Path, dtype: Dtype) -> Result<String> {
+    let text = fidgp_files::text(card).map_err(|error| LabError::file(card, &error))?;
+    let said = |dtype| format!("stored in {}", stored_in(dtype));
+    let before =
+        [Dtype::F16, Dtype::Bf16, Dtype::Int8, Dtype::F32].map(said).into_iter().find(|said| text.contains(said));
+    Ok(before.map_or_else(|| text.clone(), |before| text.replacen(&before, &said(dtype), 1)))
+}
+
+/// The type of what is stored, in words.
+fn stored_in(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F32 => "f32",
+        Dtype::F16 => "f16 (vectors in f32)",
+        Dtype::Bf16 => "bf16 (vectors in f32)",
+        Dtype::Int8 => "int8 (vectors in f32)",
+    }
 }
 
 const DRAWN: &str = "Every prediction is the mean over weight draws; its uncertainty is split into what the data leaves open \

@@ -47,6 +47,12 @@ pub fn export_graph(trained: &Trained, weights: Weights, dtype: Dtype, out: &Pat
     let draws = draws(trained, weights)?;
     let metadata = metadata(trained, weights, &graph.path)?;
     let normalisation = normalisation(trained)?;
+    if matches!(dtype, Dtype::Bf16 | Dtype::Int8) {
+        return Err(LabError::config(
+            "--dtype",
+            "must be f32 or f16 in an ONNX file; bf16 and int8 are for --format folder",
+        ));
+    }
     let half = dtype == Dtype::F16;
     let linearised = (weights == Weights::Linearised).then(|| linearised::law(trained)).transpose()?;
     let source = &graph.path;

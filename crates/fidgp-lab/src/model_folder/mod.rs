@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! config.json               what to build: the run's whole config, the names of the classes
-//! model.safetensors         the parameters, in f32 or rounded to f16
+//! model.safetensors         the parameters, in f32 or rounded
 //! preprocessor_config.json  size and normalisation of the images
 //! network.onnx              the graph, for a network of another framework
 //! norms.safetensors         BatchNorm statistics of each draw's own, where the run has them
@@ -94,6 +94,12 @@ pub enum Dtype {
     /// Matrices rounded to half precision.
     #[serde(rename = "float16")]
     F16,
+    /// Matrices rounded to bf16.
+    #[serde(rename = "bfloat16")]
+    Bf16,
+    /// Matrices in bytes, each row with a scale in f32.
+    #[serde(rename = "int8")]
+    Int8,
 }
 
 /// The content of `config.json`.
@@ -114,10 +120,10 @@ struct ModelConfig {
     run: RunConfig,
 }
 
-/// Writes the trained model of a run as a folder.
+/// Writes the trained model of a run as a folder, or that of a model folder as another one.
 ///
 /// # Errors
-/// When the run has no whole checkpoint, a value does not fit into f16, or the disk fails.
+/// When the run has no whole checkpoint, a value does not fit into the type, or the disk fails.
 pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Result<Rounding> {
     let rounding = rounded(&predictor.model, dtype)?;
     let tensors: Vec<_> =
@@ -132,8 +138,13 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
         temperature: predictor.model.temperature,
         run: portable(&predictor.config),
     };
-    let results = run.join(RESULTS_FILE);
-    let results = if results.exists() { Some(Results::read(&results)?) } else { None };
+    let card = if run.join(CONFIG_FILE).exists() {
+        let results = run.join(RESULTS_FILE);
+        let results = if results.exists() { Some(Results::read(&results)?) } else { None };
+        card::card(predictor, dtype, results.as_ref())
+    } else {
+        card::of_another_type(&run.join(CARD_FILE), dtype)?
+    };
     let failed = |error: std::io::Error| LabError::file(out, &error);
     let folder = NewFolder::beside(out).map_err(failed)?;
     let place = folder.path();
@@ -143,7 +154,6 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
     norms::write(&place.join(NORMS_FILE), &predictor.model.norms, &Progress::default())?;
     posterior::write(place, &predictor.model, 0)?;
     copy_rules(run, &predictor.model, dtype, place)?;
-    let card = card::card(predictor, dtype, results.as_ref());
     write_atomically(&place.join(CARD_FILE), card.as_bytes())?;
     let config = ModelConfig { sha256: digests(place)?, ..config };
     json::write(&place.join(MODEL_CONFIG_FILE), &config)?;
@@ -336,6 +346,7 @@ fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<f64>)> {
     let mut model = Model::init(&config.run, &signature, device)?;
     let weights = folder.join(WEIGHTS_FILE);
     let mut stored = checkpoint::load(&weights)?;
+    rounding::unpack(&weights, &mut stored.tensors)?;
     let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| name.starts_with(NORMALISATION));
     stored.tensors.extend(own);
     checkpoint::restore(&weights, &stored, &model.store)?;

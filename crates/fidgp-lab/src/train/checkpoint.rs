@@ -203,6 +203,10 @@ pub fn restore(path: &Path, checkpoint: &Checkpoint, store: &VarStore) -> Result
     }
     let stored: Vec<_> =
         variables.keys().map(|name| (name.clone(), checkpoint.tensors[name].shallow_clone())).collect();
+    if let Some((name, _)) = stored.iter().find(|(_, tensor)| tensor.kind() == Kind::Int8) {
+        let why = format!("`{name}` is stored in bytes, which stand for no numbers by themselves");
+        return Err(LabError::Checkpoint { path: path.to_owned(), why });
+    }
     if let Some(why) = not_finite(&stored) {
         let why = format!("{why}: its training has diverged");
         return Err(LabError::Checkpoint { path: path.to_owned(), why });
@@ -247,6 +251,7 @@ fn kind_of(dtype: Dtype) -> Option<Kind> {
         Dtype::F16 => Kind::Half,
         Dtype::BF16 => Kind::BFloat16,
         Dtype::I64 => Kind::Int64,
+        Dtype::I8 => Kind::Int8, // of model folders, with scales
         _ => return None,
     })
 }

@@ -12,6 +12,8 @@ mod stored;
 use std::path::Path;
 
 use fidgp_files::guarded;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use tch::Tensor;
 
 use crate::{Error, Result};
@@ -49,14 +51,45 @@ pub fn wrong_length(bytes: &[u8]) -> Option<String> {
     let header_length = u64::from_le_bytes(*length);
     let (least, data) = match rest.get(..header_length as usize) {
         None => ("at least ", 0), // the header itself is cut
-        Some(header) => {
-            let header: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
-            ("", header.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64()).max().unwrap_or(0))
-        }
+        Some(header) => ("", serde_json::from_slice::<LastEnd>(header).ok()?.0),
     };
     let (there, promised) = (bytes.len() as u64, data.checked_add(header_length.checked_add(8)?)?);
     let advice = "the file is damaged or incomplete: fetch it again";
     (there != promised).then(|| format!("it has {there} bytes, its header promises {least}{promised}; {advice}"))
+}
+
+/// Where the last tensor of a header ends; nothing else of it is kept, however long it is.
+struct LastEnd(u64);
+
+impl<'de> Deserialize<'de> for LastEnd {
+    fn deserialize<D: Deserializer<'de>>(header: D) -> std::result::Result<Self, D::Error> {
+        struct Tensors;
+
+        impl<'de> Visitor<'de> for Tensors {
+            type Value = LastEnd;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("tensors by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut tensors: A) -> std::result::Result<LastEnd, A::Error> {
+                let mut last = 0;
+                while let Some((_, Entry { data_offsets: [_, end] })) = tensors.next_entry::<IgnoredAny, Entry>()? {
+                    last = end.max(last);
+                }
+                Ok(LastEnd(last))
+            }
+        }
+
+        header.deserialize_map(Tensors)
+    }
+}
+
+/// A tensor, or the free text beside them, which has no offsets.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    data_offsets: [u64; 2],
 }
 
 fn file_error(path: &Path, problem: impl std::fmt::Display) -> Error {
