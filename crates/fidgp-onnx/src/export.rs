@@ -135,7 +135,8 @@ impl Exported<'_> {
             }
         }
         let touched = touched(graph, &drawn);
-        let is_layer = |name: &str| changed.get(name).is_some_and(|origin| !origin.variable.ends_with(".value"));
+        let is_layer =
+            |name: &str| changed.get(name).is_some_and(|origin| origin.variable.strip_suffix(".value").is_none());
         let mut outputs = Vec::new();
         for draw in 0..self.draws.len() {
             for tensor in graph.initializer.iter().filter(|tensor| drawn.contains(tensor.name.as_str())) {
