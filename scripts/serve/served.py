@@ -13,6 +13,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = ROOT / "models/cifar100-resnet18-fidgp"
 
 
+def made(command):
+    """Of what a record is: the command, the commit, the machine."""
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=True)
+    changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, cwd=ROOT)
+    names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    return {"command": command, "commit": commit.stdout.strip() + ("-dirty" if changed.stdout else ""), "hardware": {"gpu": None, "cpu": names[0] if names else "", "cores": os.cpu_count()}}
+
+
 def fidgp(program, *words, cwd=None):
     done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, cwd=cwd or ROOT)
     if done.returncode != 0:
