@@ -101,7 +101,7 @@ def adaptive():
     """How many draws a stated error takes."""
     draws = read("bench/adaptive.json")[0]["draws"]
     used = "; ".join(f"{bound}: {statistics.mean(of.values()):.0f} ({min(of.values())} to {max(of.values())})" for bound, of in draws.items())
-    return f"## How many draws\n\nK is 8 above. `fidgp predict --tolerance` stops when no probability has a larger Monte Carlo error than a bound, checked every four draws. The included model with running BatchNorm statistics needs this many draws (mean over eight pictures, smallest to largest, at most 64) for a bound of {used} (`scripts/bench --adaptive`)."
+    return f"## How many draws\n\nK is 8 above. `fidgp predict --tolerance` stops when no probability has a larger Monte Carlo error than a bound, checked every four draws. The included model with weight draws and running BatchNorm statistics needs this many draws (mean over eight pictures, smallest to largest, at most 64) for a bound of {used} (`scripts/bench --adaptive`)."
 
 
 def speed():
