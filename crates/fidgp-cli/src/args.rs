@@ -92,7 +92,7 @@ pub struct Place {
     /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    /// Threads inside an operation [default: OMP_NUM_THREADS; else 1 for MLPs, otherwise all cores]
     #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
 }
@@ -308,7 +308,7 @@ pub struct Predict {
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    /// Threads inside an operation [default: OMP_NUM_THREADS; else 1 for MLPs, otherwise all cores]
     #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
 }

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use tch::Device;
 
 use super::Outcome;
-use super::train::{data_root, threads_for};
+use super::threads::set_for;
+use super::train::data_root;
 use crate::args::{self, Export, Format};
 
 pub fn run(arguments: &Export) -> Outcome {
@@ -104,8 +105,8 @@ fn folder(arguments: &Export) -> Outcome {
     let device = device::choose(&place.device)?;
     let data = place.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
     let is_run = run.join(CONFIG_FILE).exists() || !run.join(MODEL_CONFIG_FILE).exists();
+    set_for(run, place.threads)?;
     let mut trained = if is_run { Trained::of_run(run, device, data.as_deref())? } else { Trained::open(run, device)? };
-    tch::set_num_threads(threads_for(&trained.config, place.threads)?);
     let before = arguments.measure.then(|| measured(&mut trained, run, arguments)).transpose()?;
     let rounding = model_folder::export(run, &trained, dtype(arguments), out)?;
     let after = arguments.measure.then(|| measured(&mut Trained::open(out, device)?, out, arguments)).transpose()?;

@@ -24,7 +24,7 @@ use super::wrap::keep;
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate;
-use crate::model::{Model, Signature};
+use crate::model::{Model, OwnPart, Signature};
 use crate::record::commit;
 use crate::run_folder::{RunContext, refuse_to_mix};
 use crate::source::batches;
@@ -212,7 +212,8 @@ impl Press<'_> {
     fn measure(&self, model: &Model, set: &Set) -> Result<Quality> {
         let images = set.source(self.config, model, SplitRole::Measuring, self.context.device)?;
         let draws = Draws::at_mean(model.network.as_ref())?;
-        let metrics = evaluate::classify(draws, images.chunks(self.config.predict.batch_size))?.metrics;
+        let metrics =
+            evaluate::classify(draws, images.chunks(self.config.predict.batch_size), &OwnPart::default())?.metrics;
         let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
         Ok(Quality { accuracy: metric(names::CLS_ACC), nll: metric(names::CLS_NLL), ece: metric(names::CAL_ECE) })
     }
