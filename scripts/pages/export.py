@@ -39,7 +39,7 @@ def roundtrip():
 def compressed():
     """Networks by size."""
     lines = []
-    for name, title in [("resnet20", "ResNet-20, CIFAR-10"), ("imported", "A network imported from ONNX, CIFAR-100")]:
+    for name, title in [("resnet20", "ResNet-20, CIFAR-10"), ("imported", "ResNet-20 imported from ONNX, CIFAR-10")]:
         record = held(f"compress/{name}")
         if record is None:
             continue
