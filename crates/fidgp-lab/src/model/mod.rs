@@ -11,6 +11,8 @@ pub use counting::{Counting, Explained, cost, prediction_macs, training_macs};
 pub use normalisation::Normalisation;
 pub use signature::Signature;
 
+use std::collections::BTreeSet;
+
 use fidgp::Key;
 use fidgp::layer::{LayerGeometry, Network, NormStatistics};
 use fidgp::linearised::{LinearisedLaw, LinearisedPosterior, Tangent};
@@ -23,7 +25,7 @@ use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
 use crate::capture::Replayed;
-use crate::config::RunConfig;
+use crate::config::{GraphConfig, RunConfig};
 use crate::error::{LabError, Result};
 
 /// A network, its parameters and its likelihood.
@@ -47,6 +49,8 @@ pub struct Model {
     pub norms: Vec<NormStatistics>,
     /// The linearised posterior, where one was fitted: it predicts then.
     pub posterior: Option<LinearisedPosterior>,
+    /// Variables that are not the network's: the likelihood's and the normalisation's.
+    beside: BTreeSet<String>,
 }
 
 impl Model {
@@ -74,6 +78,7 @@ impl Model {
             }
             None => None,
         };
+        let beside = store.variables().into_keys().collect();
         let geometry = network::geometry(config, signature, outputs)?;
         network::check_numbers(config, &geometry)?;
         let network = network::network(config, signature, outputs, &root)?;
@@ -88,6 +93,7 @@ impl Model {
             temperature: None,
             norms: Vec::new(),
             posterior: None,
+            beside,
         })
     }
 
@@ -176,6 +182,18 @@ impl Model {
         let network = std::mem::replace(&mut self.network, nothing);
         self.network = Box::new(Tempered { network, temperature });
         Ok(())
+    }
+
+    /// A graph with what this model makes of its outputs.
+    pub(crate) fn fitted(&self, graph: &GraphConfig) -> GraphConfig {
+        let head = self.geometry.iter().find(|layer| layer.is_head);
+        let logits = self.likelihood.reading().numbers().is_none();
+        GraphConfig { outputs: head.map(|layer| layer.operation.widths().0), logits, ..graph.clone() }
+    }
+
+    /// Whether a variable is one of the network, not of the likelihood or the normalisation.
+    pub fn is_of_network(&self, variable: &str) -> bool {
+        !self.beside.contains(variable)
     }
 
     /// Number of trainable numbers.

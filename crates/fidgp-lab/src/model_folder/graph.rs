@@ -44,8 +44,15 @@ pub fn export_graph(trained: &Trained, weights: Weights, dtype: Dtype, out: &Pat
     let signature = Signature::expected(&trained.config, Some(trained.classes.len()))?;
     let outputs = outputs(trained, &signature)?;
     let import = super::state_dict::import(trained, graph)?;
+    if let Signature::Classification { image: [channels, ..], .. } = &signature
+        && import.network.has_channels_last(*channels)
+    {
+        let why = "has the channels of pictures last, which an exported graph has first: export the source with them first \
+                   (tf2onnx --inputs-as-nchw), or use --format torch";
+        return Err(LabError::config("network.path", why));
+    }
     let draws = draws(trained, weights)?;
-    let metadata = metadata(trained, weights, &graph.path)?;
+    let metadata = metadata(trained, weights, graph.file())?;
     let normalisation = normalisation(trained)?;
     if matches!(dtype, Dtype::Bf16 | Dtype::Int8) {
         return Err(LabError::config(
@@ -55,7 +62,7 @@ pub fn export_graph(trained: &Trained, weights: Weights, dtype: Dtype, out: &Pat
     }
     let half = dtype == Dtype::F16;
     let linearised = (weights == Weights::Linearised).then(|| linearised::law(trained)).transpose()?;
-    let source = &graph.path;
+    let source = graph.file();
     let axes = if matches!(signature, Signature::Classification { .. }) { 4 } else { 2 };
     let exported =
         Exported { source, import: &import, draws, normalisation, axes, outputs, metadata, half, linearised };
