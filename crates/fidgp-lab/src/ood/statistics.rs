@@ -185,6 +185,11 @@ pub(super) fn of_model(weights_sha256: &str, u: &str, temperature: Option<f64>, 
     digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([u, temperature, posterior])))
 }
 
+/// The same of the weights alone: statistics of others are of no use any more.
+fn weights(weights_sha256: &str) -> Tensor {
+    digest(&format!("{VERSION} {weights_sha256}"))
+}
+
 fn digest(text: &str) -> Tensor {
     let digest = Sha256::digest(text);
     Tensor::from_slice(&digest.iter().map(|&byte| i64::from(byte)).collect::<Vec<_>>())
@@ -202,6 +207,7 @@ pub struct StatisticsCache {
     family: Tensor,
     /// See [`of_model`].
     model: Tensor,
+    weights: Tensor,
 }
 
 impl StatisticsCache {
@@ -220,6 +226,7 @@ impl StatisticsCache {
             fuller: (!basis.gradients).then(|| signature(weights_sha256, &with)),
             family: family(weights_sha256, basis),
             model: of_model(weights_sha256, &basis.u, basis.temperature, basis.posterior_sha256.as_deref()),
+            weights: weights(weights_sha256),
         }
     }
 
@@ -232,7 +239,8 @@ impl StatisticsCache {
         Statistics::read(&self.path, &self.signature).or_else(fuller)
     }
 
-    /// Writes statistics, unless the file holds fuller ones of the same model: of more images, or with gradients. Whether it did.
+    /// Writes statistics, unless the file holds fuller ones of the same weights: of more images, or of as many with gradients or
+    /// with another U, temperature or ID set. Whether it did.
     ///
     /// # Errors
     /// When the disk fails.
@@ -240,19 +248,25 @@ impl StatisticsCache {
         if self.holds_more_than(statistics).unwrap_or(false) {
             return Ok(false);
         }
-        let signatures = [("signature", &self.signature), ("family", &self.family), ("model", &self.model)];
+        let signatures = [
+            ("signature", &self.signature),
+            ("family", &self.family),
+            ("model", &self.model),
+            ("weights", &self.weights),
+        ];
         statistics.write(&self.path, &signatures)?;
         Ok(true)
     }
 
     fn holds_more_than(&self, statistics: &Statistics) -> Option<bool> {
         let tensors = checkpoint::load(&self.path).ok()?.tensors;
-        if tensors.get("family")? != &self.family {
+        let is_family = tensors.get("family")? == &self.family;
+        if !is_family && tensors.get("weights")? != &self.weights {
             return Some(false);
         }
         let rows = tensors.iter().find(|(name, _)| name.starts_with("column/")).map_or(0, |(_, column)| column.numel());
         let own = statistics.columns.values().next().map_or(0, Vec::len);
         let closer = self.fuller.is_some() && tensors.keys().any(|name| name.starts_with("leading/"));
-        Some(rows > own || rows == own && closer)
+        Some(rows > own || rows == own && (closer || !is_family))
     }
 }
