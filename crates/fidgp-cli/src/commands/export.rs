@@ -42,7 +42,8 @@ fn file(arguments: &Export) -> Outcome {
     }
     let trained = opened(arguments, Device::Cpu)?;
     if arguments.format == Format::Torch {
-        refuse(&[("--draws", arguments.draws.is_some()), ("--normalised", arguments.normalised)], "--format onnx")?;
+        let draws = arguments.draws.as_deref().is_some_and(|draws| draws != "mean");
+        refuse(&[("--draws", draws), ("--normalised", arguments.normalised)], "--format onnx")?;
         let count = model_folder::export_state_dict(&trained, arguments.draw, out)?;
         super::print(&format!("{}\n", out.display()))?;
         let which = arguments.draw.map_or_else(|| "the posterior mean".to_owned(), |k| format!("draw {k}"));

@@ -180,14 +180,14 @@ fn family(weights_sha256: &str, basis: &Basis) -> Tensor {
     digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([id, u, temperature, posterior_sha256])))
 }
 
-/// The same of the model alone, for who brings pictures and no training images.
-pub(super) fn of_model(weights_sha256: &str, u: &str, temperature: Option<f64>, posterior: Option<&str>) -> Tensor {
-    digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([u, temperature, posterior])))
-}
-
 /// The same of the weights alone: statistics of others are of no use any more.
 fn weights(weights_sha256: &str) -> Tensor {
     digest(&format!("{VERSION} {weights_sha256}"))
+}
+
+/// The same of the model alone, for who brings pictures and no training images.
+pub(super) fn of_model(weights_sha256: &str, u: &str, temperature: Option<f64>, posterior: Option<&str>) -> Tensor {
+    digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([u, temperature, posterior])))
 }
 
 fn digest(text: &str) -> Tensor {
@@ -205,9 +205,9 @@ pub struct StatisticsCache {
     /// The signature of the same with gradients, for who asks for none.
     fuller: Option<Tensor>,
     family: Tensor,
+    weights: Tensor,
     /// See [`of_model`].
     model: Tensor,
-    weights: Tensor,
 }
 
 impl StatisticsCache {
@@ -225,8 +225,8 @@ impl StatisticsCache {
             signature: signature(weights_sha256, basis),
             fuller: (!basis.gradients).then(|| signature(weights_sha256, &with)),
             family: family(weights_sha256, basis),
-            model: of_model(weights_sha256, &basis.u, basis.temperature, basis.posterior_sha256.as_deref()),
             weights: weights(weights_sha256),
+            model: of_model(weights_sha256, &basis.u, basis.temperature, basis.posterior_sha256.as_deref()),
         }
     }
 
@@ -251,8 +251,8 @@ impl StatisticsCache {
         let signatures = [
             ("signature", &self.signature),
             ("family", &self.family),
-            ("model", &self.model),
             ("weights", &self.weights),
+            ("model", &self.model),
         ];
         statistics.write(&self.path, &signatures)?;
         Ok(true)
