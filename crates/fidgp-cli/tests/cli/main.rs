@@ -33,6 +33,7 @@ mod several;
 mod strangers;
 mod tables;
 mod training;
+mod tutorials;
 mod waiting;
 mod wrap;
 
