@@ -46,7 +46,7 @@ def shape(name, dice, side=24):
 
 def shapes(folder):
     dice = random.Random(1)
-    for part, names, count in (("train", ("circle", "square", "triangle"), 200), ("val", ("circle", "square", "triangle"), 50), ("strange", ("star",), 20)):
+    for part, names, count in (("train", ("circle", "square", "triangle"), 250), ("val", ("circle", "square", "triangle"), 50), ("strange", ("star",), 20)):
         for name in names:
             for number in range(count):
                 place = folder / part / (f"{number:03}.png" if part == "strange" else f"{name}/{number:03}.png")
