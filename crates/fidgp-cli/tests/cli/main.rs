@@ -35,6 +35,7 @@ mod several;
 mod strangers;
 mod tables;
 mod training;
+mod tutorials;
 mod waiting;
 mod wrap;
 
