@@ -162,8 +162,8 @@ fn rules_for_shifted_rows_rest_on_examples_like_them() {
     let mean = sizes.iter().filter_map(Value::as_f64).sum::<f64>() / sizes.len() as f64;
     assert!((30..200).contains(&sizes.len()) && mean > 0.6, "{mean} of {} sizes", sizes.len()); // of all examples 0.5
     calibrate(&place, "run", &["--target-inputs", "elsewhere.csv"]).ends(2).says(&[
-        "--target-inputs elsewhere.csv",
-        "differ so much from the 256 examples",
+        "--target-inputs",
+        "elsewhere.csv: its rows differ so much from the 256 examples",
         "--examples",
     ]);
 }
