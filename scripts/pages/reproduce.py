@@ -17,6 +17,8 @@ OTHERS = [
     ("Promises over 200 divisions", "`scripts/decisions/run`", "`results/decision`"),
     ("Gradient boosting beside fidgp on UCI tables", "`scripts/uci-trees`", "`results/uci/trees`"),
     ("The 1-D judge", "`scripts/judge`", "`results/judge`"),
+    ("Serving", "`scripts/serve/load --rival`, `scripts/serve/clients`, `scripts/python-times`", "`results/serve`"),
+    ("Sizes on disk", "`scripts/export-types`", "`results/export`"),
     ("Robustness", "`scripts/fuzz`, `scripts/serve/fuzz`", "`results/robustness`"),
 ]
 

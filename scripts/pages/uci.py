@@ -1,4 +1,6 @@
 """UCI regression: every method on every table, and how its settings were chosen; scripts/readme prints it."""
+import statistics
+
 from pages.records import read
 
 SETS = ["boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht"]
@@ -165,7 +167,55 @@ def gaps():
     said = "Test rows are the middle third by a feature, training rows the outer thirds; one split for each feature; mean ± standard error over them. Settings are those of the standard splits; nothing was chosen again."
     if absent or partly:
         said += f" Not run, for want of time: {'; '.join([*partly, *([', '.join(absent)] if absent else [])])}."
-    return [*(rows if whole else []), "", said] if whole else [said]
+    return [*([*rows, ""] if whole else []), said, *gap_ranks(found)]
+
+
+def gap_ranks(found):
+    """Mean rank of each method's NLL over the tables with a gap that every method was run on; none without such tables."""
+    complete = {name: {method: pair[0]["metrics"]["reg/NLL"] for method, pair in runs.items()} for name, runs in found.items() if len(runs) == len(GAP_METHODS)}
+    if not complete:
+        return []
+    # methods of equal NLL share their mean place
+    place = lambda nll, own: sum(other < own for other in nll.values()) + (sum(other == own for other in nll.values()) + 1) / 2
+    ranks = {label: statistics.mean(place(nll, nll[method]) for nll in complete.values()) for method, label in GAP_METHODS}
+    ordered = sorted(ranks.items(), key=lambda one: one[1])
+    first = min(ranks["FiD-GP, linearised"], ranks["FiD-GP"]) <= ordered[0][1]
+    goal = "reached on these tables" if first else "**missed**"
+    tables = f"{len(complete)} of {len(SETS)} tables" if len(complete) > 1 else "one table of nine, too few to rank methods"
+    return ["", f"**Mean rank of NLL with a gap** ({', '.join(complete)}: {tables}; {len(ranks)} methods, 1 is best): {', '.join(f'{label} {rank:.1f}' for label, rank in ordered)}. The goal was that FiD-GP is first: {goal}."]
+
+
+BEATEN_GOAL = 5  # tables on which no rival is better by more than one standard error
+
+
+def better_rivals(runs, own):
+    """Rivals whose NLL is lower by more than one standard error of the difference over the splits that both have."""
+    nlls = lambda run: {one["split"]: one["metrics"]["reg/NLL"] for one in run["splits"]["runs"]}
+    mine, found = nlls(own), []
+    for method, label in UCI_METHODS:
+        if method in ("fidgp", "ffgu") or runs[method] is None:
+            continue
+        theirs = nlls(runs[method])
+        gaps = [mine[split] - theirs[split] for split in mine.keys() & theirs.keys()]
+        if len(gaps) > 1 and statistics.mean(gaps) > statistics.stdev(gaps) / len(gaps) ** 0.5:
+            found.append(label)
+    return found
+
+
+def unbeaten_said():
+    """On how many tables no rival is better by more than one standard error, with each posterior that was run."""
+    linearised = lambda name: next(iter(read(f"uci/{name}-fidgp-linearised.json")), None)
+    lines = []
+    for label, of in (("weight draws", lambda name, runs: runs["fidgp"]), ("the linearised posterior", lambda name, runs: linearised(name))):
+        all_runs = {name: (runs, of(name, runs)) for name, runs in uci_runs().items()}
+        beaten = {name: better_rivals(runs, own) for name, (runs, own) in all_runs.items() if own}
+        if beaten:
+            free = [name for name, rivals in beaten.items() if not rivals]
+            lines.append(f"with {label} on {len(free)} of {len(beaten)} tables run ({', '.join(free) or 'none'})")
+            met = len(free) >= BEATEN_GOAL
+            if len(beaten) == len(SETS):
+                lines[-1] += f", goal {BEATEN_GOAL}: {'reached' if met else '**missed**'}"
+    return f"**No rival is better by more than one standard error** of the paired difference over splits: {'; '.join(lines)}. FFG-U shares FiD-GP's inducing weights and is no rival here."
 
 
 METHODS_BESIDE = ["fidgp init", "LightGBM", "XGBoost"]
