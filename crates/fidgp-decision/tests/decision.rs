@@ -554,7 +554,8 @@ fn labels_by_index_and_sets_of_other_levels_are_read_right() {
     assert_eq!(read(|line, label| line["label"] = label.into()), named);
     let turned = |line: &mut Value, _: usize| line["sets"].as_array_mut().unwrap().reverse();
     assert_eq!(read(turned), named);
-    assert!(named.iter().all(|one| !one.broken && one.seen == 600), "{named:?}");
+    assert!(named.iter().all(|one| !one.broken), "{named:?}");
+    assert!(named[..3].iter().all(|one| one.seen == 600) && named[3].seen < 600, "{named:?}"); // the last: of those accepted
     let other = |line: &mut Value, _: usize| line["sets"][0]["level"] = 0.5.into(); // logged with rules of before
     assert_eq!(read(other)[0].promised, Some(0.95), "a set of another level says nothing of this one");
 }
