@@ -89,7 +89,7 @@ impl RunConfig {
         if let DataConfig::Arrays(arrays) = &self.data {
             arrays.check()?;
         }
-        if let Some((_, Some(limit @ (0 | 1)))) = self.data.in_memory() {
+        if let Some(limit @ (0 | 1)) = self.data.limit() {
             let why = format!("{limit} must be at least 2: BatchNorm has no statistics of a single example");
             return Err(LabError::config("data.limit", why));
         }

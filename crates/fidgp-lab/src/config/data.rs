@@ -109,6 +109,9 @@ pub struct FolderConfig {
     /// The part of `train` that is held out for validation, the same share of every class.
     #[serde(default)]
     pub validation_fraction: f64,
+    /// Uses only so many training pictures, evenly spaced over the classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
 }
 
 fn resize() -> u32 {
@@ -183,6 +186,14 @@ impl DataConfig {
     /// Whether inputs are images with a class each.
     pub fn has_classes(&self) -> bool {
         matches!(self, Self::Images { .. } | Self::Arrays(_) | Self::Folder(_))
+    }
+
+    /// How many training images are used at most, where a config says so.
+    pub fn limit(&self) -> Option<usize> {
+        match self {
+            Self::Folder(folder) => folder.limit,
+            _ => self.in_memory()?.1,
+        }
     }
 
     /// What is done to training images that are held in memory, and how many are used at most.

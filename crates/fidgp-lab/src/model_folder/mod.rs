@@ -9,6 +9,7 @@
 //! posterior.json            the linearised posterior, where the run has one: what it is
 //! posterior.safetensors     its tensors
 //! calibration.json          rules for decisions, where the run has them
+//! temperature.json          what logits are divided by, where `fidgp calibrate` fitted it to the folder; before that of config.json
 //! trust.json                what was seen of the model when they were made
 //! README.md                 the card: what it is, how good it is, how to use it
 //! ```
@@ -41,17 +42,17 @@ use crate::config::{DataConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::files::{
     CARD_FILE, CONFIG_FILE, MODEL_CONFIG_FILE, NETWORK_FILE, NORMS_FILE, POSTERIOR_FILE, POSTERIOR_TENSORS_FILE,
-    PREPROCESSOR_FILE, STATISTICS_FILE, WEIGHTS_FILE,
+    PREPROCESSOR_FILE, STATISTICS_FILE, TEMPERATURE_FILE, WEIGHTS_FILE,
 };
 use crate::json;
 use crate::model::{Model, Normalisation, Signature};
 use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
-use crate::run_folder::{calibration, norms, posterior};
+use crate::run_folder::{calibration, chosen_checkpoint, norms, posterior, temperature};
 use crate::train::checkpoint::{self, Progress};
 
 /// Every file of a model folder.
-pub const FILES: [&str; 10] = [
+pub const FILES: [&str; 11] = [
     MODEL_CONFIG_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
@@ -61,6 +62,7 @@ pub const FILES: [&str; 10] = [
     POSTERIOR_FILE,
     POSTERIOR_TENSORS_FILE,
     CALIBRATION_FILE,
+    TEMPERATURE_FILE,
     TRUST_FILE,
 ];
 /// The parts that the config has the digests of: all but the card, which people write in, and the rules, which have a
@@ -71,9 +73,10 @@ const PARTS: [&str; 6] =
 /// the digest in its own header.
 const FITTED_ANEW: [&str; 2] = [POSTERIOR_FILE, POSTERIOR_TENSORS_FILE];
 /// What an export takes the place of, the config last.
-const PLACES: [&str; 11] = [
+const PLACES: [&str; 12] = [
     STATISTICS_FILE,
     CALIBRATION_FILE,
+    TEMPERATURE_FILE,
     TRUST_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
@@ -271,12 +274,27 @@ impl Trained {
             return Self::open(folder, device); // says what is missing
         }
         let (trained, temperature) = untempered(folder, device)?;
-        if temperature.is_some() {
+        if temperature.is_some() || folder.join(TEMPERATURE_FILE).exists() {
             let why = "has a temperature that was fitted to what predicts now: run `fidgp fit-posterior` and `fidgp calibrate` \
                        on its run, and export that again";
             return Err(LabError::config(folder.display().to_string(), why));
         }
         Ok(trained)
+    }
+
+    /// Opens a run folder or a model folder to fit a temperature to it: without one, and with the training step that its weights
+    /// are of.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_untempered(folder: &Path, device: Device, data: &Path) -> Result<(Self, u64)> {
+        if !folder.join(CONFIG_FILE).exists() {
+            let is_model = folder.join(MODEL_CONFIG_FILE).exists(); // else `open` says what is missing
+            return Ok((if is_model { untempered(folder, device)?.0 } else { Self::open(folder, device)? }, 0));
+        }
+        let trained = Self::as_trained(folder, device, Some(data))?;
+        let checkpoint = chosen_checkpoint(&trained.config, folder);
+        Ok((trained, checkpoint::load(&checkpoint)?.progress.step))
     }
 }
 
@@ -287,7 +305,7 @@ impl Trained {
 pub fn open(folder: &Path, device: Device) -> Result<Trained> {
     let (mut trained, temperature) = untempered(folder, device)?;
     let path = folder.join(MODEL_CONFIG_FILE);
-    if let Some(temperature) = temperature {
+    if let Some(temperature) = temperature::read(folder, 0, &trained.model)?.or(temperature) {
         let broken = |error| LabError::File { path, why: format!("`temperature`: {error}") };
         trained.model.temper(temperature).map_err(broken)?;
     }
