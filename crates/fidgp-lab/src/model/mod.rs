@@ -6,8 +6,8 @@ mod network;
 mod normalisation;
 mod signature;
 
-pub(crate) use counting::macs_of_prediction;
 pub use counting::{Counting, Explained, cost, prediction_macs, training_macs};
+pub(crate) use counting::{backward_passes, macs_of_prediction};
 pub use normalisation::Normalisation;
 pub use signature::Signature;
 
