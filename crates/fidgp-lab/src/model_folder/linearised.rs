@@ -6,7 +6,7 @@ use fidgp::linearised::{Carried, Jacobian, LinearisedPosterior, OwnConditional, 
 use fidgp_onnx::{Graph, Linearised, LinearisedLayer, OwnNoise, Plain};
 use tch::{Device, Kind, Tensor};
 
-use super::Dtype;
+use super::{Dtype, GraphRequest};
 use crate::error::{LabError, Result};
 use crate::model::Model;
 use crate::predict::Trained;
@@ -21,6 +21,15 @@ fn posterior(model: &Model) -> Result<(&LinearisedPosterior, Tangent<'_>)> {
     let missing = || LabError::config("--draws", "= linearised needs a linearised posterior");
     let posterior = model.posterior.as_ref().ok_or_else(missing)?;
     Ok((posterior, model.tangent(posterior)?))
+}
+
+/// How many numbers the law has.
+pub(super) fn numbers(trained: &Trained) -> Result<u64> {
+    if trained.model.posterior.is_none() {
+        return Ok(0); // refused when it is written
+    }
+    let size = posterior(&trained.model)?.1.size();
+    if size > MOST { Ok(0) } else { Ok((size * size) as u64) }
 }
 
 /// Everything a graph needs of the law.
@@ -76,7 +85,7 @@ fn root(posterior: &LinearisedPosterior, layers: &[Carried]) -> Result<Tensor> {
 }
 
 /// Compares a graph with what the model predicts, near the data and far from them.
-pub(super) fn check(trained: &Trained, bytes: &[u8], dtype: Dtype) -> Result<()> {
+pub(super) fn check(trained: &Trained, bytes: &[u8], request: &GraphRequest) -> Result<()> {
     let model = &trained.model;
     let (Some(likelihood), Some(table)) = (model.likelihood.reading().numbers(), &trained.table) else {
         return Err(LabError::config(
@@ -86,23 +95,30 @@ pub(super) fn check(trained: &Trained, bytes: &[u8], dtype: Dtype) -> Result<()>
     };
     let (posterior, tangent) = posterior(model)?;
     let features = table.scale.feature_mean.len() as i64;
-    let standard = Key::new(7).fold("export").normal(&[ROWS, features], Kind::Double, Device::Cpu) * 3.0;
+    let standard = Key::new(7).fold("export").normal(&[ROWS, features], Kind::Double, Device::Cpu);
+    let standard = standard * if table.scale.target_log { 1.0 } else { 3.0 }; // exponentials of what is far are too large
     let [mean, sd] = [&table.scale.feature_mean, &table.scale.feature_sd].map(|list| Tensor::from_slice(list));
     let rows = (&standard * sd + mean).to_kind(Kind::Float);
     let ours = posterior.regress(&tangent, likelihood, &[standard.to_kind(Kind::Float)])?;
     let unit = table.scale.target_sd;
     let graph = Plain::new(&Graph::of_bytes(bytes)?, Kind::Float)?;
-    let outputs = graph.run(&[rows])?;
-    let most = if dtype == Dtype::F16 { 30.0 * MOST_APART } else { MOST_APART };
-    let wanted = [
-        ("mean", ours.mean * unit + table.scale.target_mean),
-        ("epistemic", ours.epistemic.sqrt() * unit),
-        ("aleatoric", ours.noise.sqrt() * unit),
-    ];
+    let outputs = graph.run(&[if request.normalised { standard.to_kind(Kind::Float) } else { rows }])?;
+    let most = if request.dtype == Dtype::F16 { 30.0 * MOST_APART } else { MOST_APART };
+    let (mut mean, mut epistemic, mut noise) =
+        (ours.mean * unit + table.scale.target_mean, ours.epistemic * unit.powi(2), ours.noise * unit.powi(2));
+    if table.scale.target_log {
+        let both = &epistemic + &noise;
+        mean = (mean + &both / 2.0).exp();
+        let all = mean.square() * both.expm1();
+        epistemic = mean.square() * epistemic.expm1();
+        noise = (all - &epistemic).clamp_min(0.0);
+    }
+    let wanted = [("mean", mean), ("epistemic", epistemic.sqrt()), ("aleatoric", noise.sqrt())];
     for (name, wanted) in wanted {
         let own = graph.outputs().iter().position(|port| port.name == name).map(|place| &outputs[place]);
         let apart = own.map(|own| (own.to_kind(Kind::Double) - &wanted).abs().max().double_value(&[]));
-        let scale = if name == "mean" { unit } else { wanted.abs().max().double_value(&[]) };
+        let of_unit = name == "mean" && !table.scale.target_log;
+        let scale = if of_unit { unit } else { wanted.abs().max().double_value(&[]) };
         if apart.is_none_or(|apart| apart.is_nan() || apart > most * scale) {
             let why = format!(
                 "= linearised: `{name}` of the graph is {:.2e} from the prediction on {ROWS} random rows: this network has \

@@ -14,13 +14,16 @@
 //! ```
 
 pub(crate) mod card;
+mod decisions;
 mod graph;
 mod linearised;
 mod preprocessor;
 mod rounding;
+mod sketch;
 mod state_dict;
+mod values;
 
-pub use graph::{Weights, export_graph};
+pub use graph::{GraphRequest, Weights, WrittenGraph, export_graph, graph_bytes};
 pub use preprocessor::Preprocessor;
 pub use rounding::{Rounding, rounded};
 pub use state_dict::export_state_dict;

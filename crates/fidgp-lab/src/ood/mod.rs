@@ -15,6 +15,7 @@ pub mod statistics;
 
 mod altered;
 mod arrays;
+mod asked;
 mod bench;
 mod images;
 mod linearised;
@@ -24,6 +25,7 @@ mod pipeline;
 mod table;
 
 pub use arrays::run_arrays;
+pub use asked::score_pictures;
 pub use bench::{Benchmark, More, Settings, run};
 pub use combine::Combined;
 pub(crate) use images::{checked_id, own_set};

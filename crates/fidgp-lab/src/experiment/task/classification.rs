@@ -84,12 +84,14 @@ impl Classification {
 
     fn measured(&self, model: &Model, images: &dyn ImageSet, draws: u64) -> Result<Measured> {
         let key = Key::new(self.config.seed).fold("predict");
-        let chunks = images.chunks(self.config.predict.batch_size);
+        let size = self.config.predict.batch_size;
+        let part = model.parts.part(images.len().div_ceil(size));
+        let chunks = images.some_chunks(size, part.own.clone());
         let found = if model.posterior.is_some() {
             let mut law = model.law(draws, key, 0)?;
-            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
+            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &part)?
         } else {
-            evaluate::classify(model.draws(draws, key)?, chunks)?
+            evaluate::classify(model.draws(draws, key)?, chunks, &part)?
         };
         Ok(Measured {
             metrics: found.metrics,

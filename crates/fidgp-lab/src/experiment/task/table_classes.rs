@@ -86,13 +86,20 @@ impl TableClasses {
     fn measured(&self, model: &Model, table: &Table, draws: u64) -> Result<Measured> {
         let key = Key::new(self.config.seed).fold("predict");
         let source = self.source(table, model.store.device())?;
-        let chunk = (source.batches(self.config.predict.batch_size), source.targets);
-        let chunks = Box::new(std::iter::once(Ok(chunk)));
+        let (size, rows) = (self.config.predict.batch_size, table.rows());
+        let batches = source.batches(size);
+        let part = model.parts.part(batches.len());
+        let own = part.rows(size, rows);
+        let labels = source.targets.narrow(0, own.start as i64, own.len() as i64);
+        let chunks = Box::new(std::iter::once(Ok((
+            batches[part.own.clone()].iter().map(Tensor::shallow_clone).collect(),
+            labels,
+        ))));
         let found = if model.posterior.is_some() {
             let mut law = model.law(draws, key, 0)?;
-            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
+            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &part)?
         } else {
-            evaluate::classify(model.draws(draws, key)?, chunks)?
+            evaluate::classify(model.draws(draws, key)?, chunks, &part)?
         };
         Ok(Measured {
             metrics: found.metrics,
