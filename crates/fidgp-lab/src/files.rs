@@ -32,7 +32,7 @@ pub const MODEL_CONFIG_FILE: &str = "config.json";
 pub const PREPROCESSOR_FILE: &str = "preprocessor_config.json";
 /// A model: its parameters.
 pub const WEIGHTS_FILE: &str = "model.safetensors";
-/// A model: the graph of a network of another program.
+/// A run and a model: the graph of a network of another program.
 pub const NETWORK_FILE: &str = "network.onnx";
 /// A model: its card.
 pub const CARD_FILE: &str = "README.md";

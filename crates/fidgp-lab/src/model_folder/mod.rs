@@ -37,14 +37,14 @@ use fidgp_files::NewFolder;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{DataConfig, GraphConfig, NetworkConfig, RunConfig};
+use crate::config::{DataConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::files::{
     CARD_FILE, CONFIG_FILE, MODEL_CONFIG_FILE, NETWORK_FILE, NORMS_FILE, POSTERIOR_FILE, POSTERIOR_TENSORS_FILE,
     PREPROCESSOR_FILE, STATISTICS_FILE, WEIGHTS_FILE,
 };
 use crate::json;
-use crate::model::{Model, Signature};
+use crate::model::{Model, Normalisation, Signature};
 use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
 use crate::run_folder::{calibration, norms, posterior};
@@ -85,8 +85,6 @@ const PLACES: [&str; 11] = [
     MODEL_CONFIG_FILE,
 ];
 const FORMAT: &str = "fidgp-model/1";
-/// The normalisation stands in the preprocessor's file alone.
-const NORMALISATION: &str = "input.";
 
 /// The type the parameters are stored in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,8 +127,8 @@ struct ModelConfig {
 /// When the run has no whole checkpoint, a value does not fit into the type, or the disk fails.
 pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Result<Rounding> {
     let rounding = rounded(&predictor.model, dtype)?;
-    let tensors: Vec<_> =
-        rounding.tensors.iter().filter(|(name, _)| !name.starts_with(NORMALISATION)).map(copy).collect();
+    // the normalisation stands in the preprocessor's file alone
+    let tensors: Vec<_> = rounding.tensors.iter().filter(|(name, _)| !Normalisation::holds(name)).map(copy).collect();
     let config = ModelConfig {
         format: FORMAT.to_owned(),
         model_type: "fidgp".to_owned(),
@@ -166,9 +164,8 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
 
 /// The graph that a network is built of, beside its weights, in one file.
 fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
-    let NetworkConfig::Onnx(GraphConfig { path, .. }) = network else { return Ok(()) };
-    write_atomically(&out.join(NETWORK_FILE), &fidgp_onnx::self_contained(path)?)?;
-    Ok(())
+    let NetworkConfig::Onnx(graph) = network else { return Ok(()) };
+    Ok(write_atomically(&out.join(NETWORK_FILE), &graph.content()?.0)?)
 }
 
 /// The rules of a run belong to its weights to the last bit: they go with them unless these are rounded.
@@ -350,7 +347,7 @@ fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<f64>)> {
     let weights = folder.join(WEIGHTS_FILE);
     let mut stored = checkpoint::load(&weights)?;
     rounding::unpack(&weights, &mut stored.tensors)?;
-    let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| name.starts_with(NORMALISATION));
+    let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| Normalisation::holds(name));
     stored.tensors.extend(own);
     checkpoint::restore(&weights, &stored, &model.store)?;
     model.norms = norms::read(&folder.join(NORMS_FILE), 0, &config.run, &model)?;
