@@ -107,9 +107,12 @@ fn plain_variables(model: &Model) -> BTreeMap<String, Tensor> {
     let slots = model.network.slots();
     let inducing: Vec<_> =
         slots.iter().filter(|slot| matches!(slot, Slot::Inducing(_))).map(|slot| slot.name()).collect();
+    let layers: Vec<_> = model.network.layers().into_iter().map(|layer| layer.name().to_owned()).collect();
     for (name, tensor) in model.store.variables() {
-        let of_layer = inducing.iter().any(|layer| name.strip_prefix(layer).is_some_and(|rest| rest.starts_with('.')));
-        if !of_layer && !name.starts_with("input.") && !name.starts_with("likelihood.") {
+        // a layer may stand within another one's name: the longest is the one it belongs to
+        let holds = |layer: &&String| name.strip_prefix(layer.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        let owner = layers.iter().filter(holds).max_by_key(|layer| layer.len());
+        if model.is_of_network(&name) && !owner.is_some_and(|layer| inducing.contains(&layer.as_str())) {
             held.insert(name, tensor.detach());
         }
     }

@@ -13,6 +13,7 @@ mod predictor;
 mod trained;
 
 pub use classes::ClassPrediction;
+pub(crate) use classes::row_batches;
 pub(crate) use features::FEATURES;
 pub use files::Predicted;
 pub use numbers::NumberPrediction;

@@ -30,7 +30,7 @@ pub use parameter::{Parameter, Start};
 pub use pass::{Factors, Mode, Pass, Taps};
 pub use role::{Role, decayed};
 pub use slot::{DenseStart, DenseWeight, PlannedWeight, Slot, SlotConfig};
-pub use trace::{LayerGeometry, blocks_before_randomness, trace, trace_on};
+pub use trace::{LayerGeometry, blocks_before_randomness, trace, trace_on, trace_to_output};
 
 use crate::{Error, Result};
 
