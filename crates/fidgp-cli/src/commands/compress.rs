@@ -76,6 +76,7 @@ fn tuned(config: &RunConfig, context: &RunContext) -> Result<Tuned, LabError> {
             from: From::Validation,
             asked: AskedRules::usual(Score::Total),
             ood_score: None,
+            target_inputs: None,
             foreign: Vec::new(),
         };
         calibrate::calibrate(&request, &mut |_, _| {})?;
