@@ -6,8 +6,9 @@ mod figure;
 mod report;
 
 pub use budget::Budget;
+pub use candidates::LayerSize;
 pub use figure::FIGURE;
-pub use report::{CompressReport, LayerSize, Point, Way};
+pub use report::{CompressReport, Point, Way};
 
 use std::collections::HashMap;
 

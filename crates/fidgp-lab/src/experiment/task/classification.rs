@@ -7,7 +7,7 @@ use fidgp_data::Part;
 use fidgp_metrics::names;
 use tch::{Kind, Tensor};
 
-use super::super::Spreads;
+use super::Spreads;
 use super::image_sets::{self, Set, Sets, SplitRole};
 use super::{HeldOut, Measure, Measured, Task};
 use crate::config::{RunConfig, Select};
@@ -18,7 +18,7 @@ use crate::predict::Trained;
 use crate::record::Figure;
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::{TrainedOn, write_classes};
-use crate::source::{ImageSet, Source};
+use crate::source::{Chunks, ImageSet, Source};
 
 /// Images at most that are also looked at with their pixels permuted.
 const IMAGES_SCRAMBLED: usize = 128;
@@ -83,22 +83,26 @@ impl Classification {
     }
 
     fn measured(&self, model: &Model, images: &dyn ImageSet, draws: u64) -> Result<Measured> {
-        let key = Key::new(self.config.seed).fold("predict");
-        let chunks = images.chunks(self.config.predict.batch_size);
-        let found = if model.posterior.is_some() {
-            let mut law = model.law(draws, key, 0)?;
-            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
-        } else {
-            evaluate::classify(model.draws(draws, key)?, chunks)?
-        };
-        Ok(Measured {
-            metrics: found.metrics,
-            notes: found.notes,
-            examples: Some(found.examples),
-            figure: Some(Figure::Classification(found.figure)),
-            aside: 0.0,
-        })
+        measured_classes(&self.config, model, images.chunks(self.config.predict.batch_size), draws)
     }
+}
+
+/// What a model says of chunks of inputs with a class each, against their classes.
+pub(super) fn measured_classes(config: &RunConfig, model: &Model, chunks: Chunks, draws: u64) -> Result<Measured> {
+    let key = Key::new(config.seed).fold("predict");
+    let found = if model.posterior.is_some() {
+        let mut law = model.law(draws, key, 0)?;
+        evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
+    } else {
+        evaluate::classify(model.draws(draws, key)?, chunks)?
+    };
+    Ok(Measured {
+        metrics: found.metrics,
+        notes: found.notes,
+        examples: Some(found.examples),
+        figure: Some(Figure::Classification(found.figure)),
+        aside: 0.0,
+    })
 }
 
 impl Task for Classification {

@@ -2,26 +2,21 @@
 
 use std::path::Path;
 
-use fidgp::Key;
 use fidgp_data::{Standardiser, Table};
 use fidgp_metrics::names;
 use tch::{Device, Tensor};
 
-use super::super::Spreads;
-use super::{HeldOut, Measure, Measured, SplitRole, Task};
+use super::classification::measured_classes;
+use super::regression::rows_spread;
+use super::{HeldOut, Measure, Measured, SplitRole, Spreads, Task};
 use crate::config::{DataConfig, Known, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
-use crate::evaluate::{self, Spread, shuffled_columns};
 use crate::files::VIEW_FILE;
 use crate::json;
 use crate::model::{Model, Signature};
 use crate::predict::Trained;
-use crate::record::Figure;
 use crate::run_folder::{TrainedOn, write_classes};
 use crate::source::{Source, TableSource, TableView};
-
-/// Rows at most that are also looked at with their columns shuffled.
-const ROWS_SCRAMBLED: i64 = 1000;
 
 /// Rows of a table with a class each. Their targets are the classes' places.
 pub struct TableClasses {
@@ -84,23 +79,10 @@ impl TableClasses {
     }
 
     fn measured(&self, model: &Model, table: &Table, draws: u64) -> Result<Measured> {
-        let key = Key::new(self.config.seed).fold("predict");
         let source = self.source(table, model.store.device())?;
         let chunk = (source.batches(self.config.predict.batch_size), source.targets);
         let chunks = Box::new(std::iter::once(Ok(chunk)));
-        let found = if model.posterior.is_some() {
-            let mut law = model.law(draws, key, 0)?;
-            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
-        } else {
-            evaluate::classify(model.draws(draws, key)?, chunks)?
-        };
-        Ok(Measured {
-            metrics: found.metrics,
-            notes: found.notes,
-            examples: Some(found.examples),
-            figure: Some(Figure::Classification(found.figure)),
-            aside: 0.0,
-        })
+        measured_classes(&self.config, model, chunks, draws)
     }
 }
 
@@ -147,13 +129,7 @@ impl Task for TableClasses {
             None => (HeldOut::Test, &self.test),
         };
         let rows = self.source(table, model.store.device())?.inputs;
-        let rows = rows.narrow(0, 0, rows.size()[0].min(ROWS_SCRAMBLED));
-        let key = Key::new(self.config.seed);
-        let spread =
-            |rows: &Tensor| Spread::of(model, rows, (draws, key.fold("predict"), self.config.predict.batch_size));
-        let several = rows.size()[1] > 1; // a single column has nothing to be shuffled against
-        let scrambled = several.then(|| spread(&shuffled_columns(&rows, key.fold("scrambled")))).transpose()?;
-        Ok(Some(Spreads { part, own: spread(&rows)?, scrambled }))
+        rows_spread(&self.config, model, (part, &rows), draws).map(Some)
     }
 
     fn chosen_by(&self) -> &'static str {
