@@ -36,6 +36,8 @@ def places(runs):
 def origin(*patterns):
     """Where the records of a table lie, and under which seeds, at which commits and on what they were made."""
     runs = [run for pattern in patterns for run in read(pattern)]
+    if not runs:
+        return ""
     several = lambda word, values: f"{word}{'s' if len(values) > 1 else ''} {', '.join(map(str, values))}"
     seeds = distinct(run["seed"] for run in runs if "seed" in run)
     folders = " and ".join(distinct(f"`results/{pattern.split('/')[0]}`" for pattern in patterns))

@@ -4,6 +4,7 @@ mod calibrate;
 mod complexity;
 mod compress;
 mod documents;
+mod export;
 mod init;
 mod launch;
 mod monitor;
@@ -20,6 +21,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use complexity::Complexity;
 pub use compress::Compress;
 pub use documents::{Completions, Man};
+pub use export::{Dtype, Export, Format};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
 pub use init::Init;
@@ -92,7 +94,7 @@ pub struct Place {
     /// Folder with the data sets [default: $FIDGP_DATA, then ./data]
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    /// Threads inside an operation [default: OMP_NUM_THREADS; else 1 for MLPs, otherwise all cores]
     #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
 }
@@ -308,61 +310,9 @@ pub struct Predict {
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Threads inside an operation [default: 1 for MLPs, whose matrices are small; otherwise all cores]
+    /// Threads inside an operation [default: OMP_NUM_THREADS; else 1 for MLPs, otherwise all cores]
     #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
-}
-
-/// Export a trained model as a folder, an ONNX file or a PyTorch state dict.
-///
-/// The folder has the form of the Hugging Face Hub: config.json, model.safetensors, preprocessor_config.json and a card
-/// with the run's results. `fidgp predict FOLDER` needs nothing else. Other formats are single files: `onnx`, a graph for any
-/// runtime whose outputs are probabilities (or mean) and uncertainties, for networks that came from a graph; `torch`, the
-/// posterior mean as a plain state dict.
-#[derive(Debug, Args)]
-pub struct Export {
-    /// The run folder; a model folder to store its model in another type
-    pub run: PathBuf,
-    /// Where to write the model: a folder, or a file for the formats onnx and torch
-    #[arg(long)]
-    pub out: PathBuf,
-    /// What to write
-    #[arg(long, value_enum, default_value = "folder")]
-    pub format: Format,
-    /// onnx: number of weight draws to store, `mean` (the posterior mean), or `linearised` (the closed form, for tables)
-    /// [default: the draws of the run's config]
-    #[arg(long, value_name = "K|mean|linearised")]
-    pub draws: Option<String>,
-    /// Type of the stored matrices. f16 and bf16 halve the size, int8 (a scale for each row) quarters it; matrices that rounding
-    /// would change too much stay in f32
-    #[arg(long, value_enum, default_value = "f32")]
-    pub dtype: Dtype,
-    /// Measure the model before and after rounding on its test data, which takes twice the time of `fidgp eval`
-    #[arg(long)]
-    pub measure: bool,
-    /// Write even if the folder holds a model
-    #[arg(long)]
-    pub force: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub place: Place,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Folder,
-    Onnx,
-    Torch,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Dtype {
-    F32,
-    F16,
-    Bf16,
-    Int8,
 }
 
 /// Train several configs or methods with the same seeds and compare them.

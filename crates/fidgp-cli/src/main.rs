@@ -39,7 +39,8 @@ fn main() -> ExitCode {
     words::be_quiet(arguments.quiet);
     bound_threads(&typed);
     listen(if let Command::Serve(serve) = &arguments.command { serve.requests } else { None });
-    match panic::caught(|| run(&arguments.command, &cuda)) {
+    let alone = commands::processes::alone(typed.subcommand_name().unwrap_or_default());
+    match panic::caught(|| alone.and_then(|()| run(&arguments.command, &cuda))) {
         None => ExitCode::FAILURE, // the hook has said it
         Some(Ok(code)) => code,
         Some(Err(error)) => {
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
 fn bound_threads(typed: &clap::ArgMatches) {
     let asked = typed.subcommand().and_then(|(_, typed)| typed.try_get_one::<NonZero<u16>>("threads").ok()?);
     if let Some(threads) = asked {
-        fidgp_lab::device::bound_threads(commands::train::at_most_useful(usize::from(threads.get())));
+        fidgp_lab::device::bound_threads(commands::threads::at_most_useful(usize::from(threads.get())));
     }
 }
 

@@ -76,10 +76,10 @@ const CUDA_REPEATS: usize = 10;
 const WARM_UP: usize = 2;
 const CUDA_WARM_UP: usize = 5;
 
-/// Times of an image network on random images.
+/// Times of a network on random inputs.
 ///
 /// # Errors
-/// When the config is not one of an image network, or does not fit the device.
+/// When the config does not say what its data are like, or does not fit the device.
 pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Benchmark> {
     let _context = Tensor::zeros([1], (Kind::Float, options.device));
     let before = memory(options.device);
@@ -100,6 +100,25 @@ pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Benchmark> {
     Ok(Benchmark { times, train_bytes, counted })
 }
 
+/// A batch of random inputs with targets.
+fn random(signature: &Signature, &BenchOptions { batch, device, .. }: &BenchOptions, key: Key) -> (Tensor, Tensor) {
+    let n = batch as i64;
+    let normal = |name: &str, shape: &[i64]| key.fold(name).normal(shape, Kind::Float, device);
+    let labels = |shape: &[i64], classes: i64| {
+        (key.fold("y").uniform(shape, Kind::Float, device) * classes as f64).to_kind(Kind::Int64)
+    };
+    let pictures = |[c, h, w]: [i64; 3]| {
+        let x = normal("x", &[n, h, w, c]).permute([0, 3, 1, 2]);
+        if device.is_cuda() { x } else { x.contiguous() }
+    };
+    match *signature {
+        Signature::Classification { image, classes, .. } => (pictures(image), labels(&[n], classes)),
+        Signature::Segmentation { crop: [h, w], classes, .. } => (pictures([3, h, w]), labels(&[n, h, w], classes)),
+        Signature::Regression { features } => (normal("x", &[n, features]), normal("y", &[n])),
+        Signature::Rows { features, classes } => (normal("x", &[n, features]), labels(&[n], classes)),
+    }
+}
+
 struct Bench<'a> {
     config: &'a RunConfig,
     options: &'a BenchOptions,
@@ -111,21 +130,8 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(config: &'a RunConfig, options: &'a BenchOptions) -> Result<Self> {
         let signature = Signature::expected(config, None)?;
-        let ([c, h, w], classes, labels) = match signature {
-            Signature::Classification { image, classes, .. } => (image, classes, vec![options.batch as i64]),
-            Signature::Segmentation { crop: [h, w], classes, .. } => {
-                ([3, h, w], classes, vec![options.batch as i64, h, w])
-            }
-            Signature::Regression { .. } | Signature::Rows { .. } => {
-                return Err(LabError::config("data.set", "is a table; the bench measures image networks"));
-            }
-        };
         let model = Model::init(config, &signature, options.device)?;
-        let key = Key::new(config.seed).fold("bench");
-        let n = options.batch as i64;
-        let x = key.fold("x").normal(&[n, h, w, c], Kind::Float, options.device).permute([0, 3, 1, 2]);
-        let x = if options.device.is_cuda() { x } else { x.contiguous() };
-        let y = (key.fold("y").uniform(&labels, Kind::Float, options.device) * classes as f64).to_kind(Kind::Int64);
+        let (x, y) = random(&signature, options, Key::new(config.seed).fold("bench"));
         Ok(Self { config, options, model, x, y })
     }
 
@@ -159,16 +165,16 @@ impl<'a> Bench<'a> {
         let all = 0..draws.count;
         let label = format!("predict, K = {}{}", draws.count, if redraw { "" } else { ", draws kept" });
         let mut runner = (draws.runner)(draws.passes(all.clone())?);
-        let mut number = 0;
+        let (mut number, numbers) = (0, self.model.likelihood.reading().numbers().is_some());
         self.measure(&label, || {
             if redraw {
                 runner.replace(draws.passes(all.clone())?);
             }
             number += 1;
             let mut sum: Option<Tensor> = None;
-            runner.run(&self.x, number, &mut |logits| {
-                let probs = logits.softmax(1, Kind::Float);
-                sum = Some(sum.take().map_or_else(|| probs.shallow_clone(), |sum| sum + &probs));
+            runner.run(&self.x, number, &mut |outputs| {
+                let said = if numbers { outputs.shallow_clone() } else { outputs.softmax(1, Kind::Float) };
+                sum = Some(sum.take().map_or_else(|| said.shallow_clone(), |sum| sum + &said));
                 Ok(())
             })?;
             Ok(())

@@ -28,6 +28,12 @@ pub enum LabError {
         /// The parser's message, with line and suggestion.
         why: String,
     },
+    /// Another process trains in a folder.
+    #[error("`{folder}` is in use: another process trains in it; wait until it is done, or choose another --out", folder = folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A file could not be read or written.
     #[error("{path}: {why}", path = path.display())]
     File {
@@ -193,7 +199,7 @@ impl LabError {
     pub fn is_misuse(&self) -> bool {
         use fidgp_zoo::Error as Zoo;
         match self {
-            Self::Config { .. } | Self::ConfigFile { .. } => true,
+            Self::Config { .. } | Self::ConfigFile { .. } | Self::InUse { .. } => true,
             Self::Onnx(error) => !matches!(error, fidgp_onnx::Error::Method(_) | fidgp_onnx::Error::Torch(_)),
             Self::Split { error, .. } | Self::Contender { error, .. } => error.is_misuse(),
             Self::Method(error) | Self::Zoo(Zoo::Method(error)) => matches!(error, fidgp::Error::Setting { .. }),

@@ -186,12 +186,27 @@ fn statistics_are_kept_while_the_weights_stay() {
     let few = Columns::from([("energy".to_owned(), vec![0.3])]);
     assert!(!cache(&basis(2, None)).keep(&Statistics { columns: few, ..Statistics::default() }).unwrap());
     assert_eq!(first.read().unwrap().columns, kept.columns, "fuller statistics stay");
+    let of = |count: usize| {
+        let columns = Columns::from([("energy".to_owned(), vec![0.3; count])]);
+        Statistics { columns, ..Statistics::default() }
+    };
+    let drawn = Basis { u: "draw 1".into(), ..basis(1, None) };
+    for other in [Basis { id: "other", ..basis(1, None) }, drawn, basis(1, Some(1.5))] {
+        assert!(!cache(&other).keep(&of(1)).unwrap() && !cache(&other).keep(&of(2)).unwrap(), "of the same weights");
+    }
+    assert_eq!(first.read().unwrap().columns, kept.columns);
+    let tempered = cache(&basis(1, Some(1.5)));
+    assert!(tempered.keep(&of(3)).unwrap() && tempered.read().is_some(), "more images");
+    std::fs::remove_file(&path).unwrap();
+    assert!(first.keep(&kept).unwrap());
     let forward = Basis { gradients: false, ..basis(1, None) };
     assert_eq!(cache(&forward).read().unwrap().columns, kept.columns, "a closer look serves a smaller request");
     assert!(cache(&fitted).read().is_none(), "of another posterior");
 
     let _ = tch::no_grad(|| weight.fill_(0.6));
     assert!(cache(&basis(1, None)).read().is_none());
+    let others = cache(&basis(1, None));
+    assert!(others.keep(&of(1)).unwrap() && others.read().is_some(), "those of earlier weights are of no use");
     std::fs::write(&path, b"broken").unwrap();
     assert!(first.read().is_none());
 }

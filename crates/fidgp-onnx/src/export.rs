@@ -14,17 +14,43 @@ use crate::import::{Import, Origin};
 use crate::inline;
 use crate::names;
 use crate::proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto};
+use crate::rules::{self, Rules};
 use crate::tangent::{self, Linearised};
 use crate::writer::{Writer, message};
 
 /// Bytes of one message in the format of ONNX files.
 const MOST_BYTES: u64 = (1 << 31) - 1;
 
+/// A graph whose weights are to be others.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A file, with the files its tensors lie in.
+    File(&'a Path),
+    /// A file in memory.
+    Bytes(&'a [u8]),
+}
+
+impl Source<'_> {
+    fn read(self) -> Result<ModelProto> {
+        match self {
+            Self::File(path) => file::read(path),
+            Self::Bytes(bytes) => file::decode(bytes.to_vec().into()).map_err(Error::graph),
+        }
+    }
+
+    fn external(self) -> External {
+        match self {
+            Self::File(path) => External::beside(path),
+            Self::Bytes(_) => External::none(),
+        }
+    }
+}
+
 /// What is exported.
 #[derive(Debug)]
 pub struct Exported<'a> {
-    /// The graph's own file.
-    pub source: &'a Path,
+    /// The graph itself.
+    pub source: Source<'a>,
     /// How it became a network.
     pub import: &'a Import,
     /// For each draw the values of the network's variables, by name.
@@ -35,6 +61,8 @@ pub struct Exported<'a> {
     pub axes: usize,
     /// What comes out.
     pub outputs: Outputs,
+    /// Rules that say what to do with it.
+    pub rules: Option<Rules>,
     /// Free text by name, beside that of the source.
     pub metadata: BTreeMap<String, String>,
     /// Whether matrices are stored in f16; they are cast to f32 before they are used.
@@ -49,13 +77,13 @@ impl Exported<'_> {
     /// # Errors
     /// When the source cannot be read or used, or is older than opset 13.
     pub fn bytes(&self) -> Result<Vec<u8>> {
-        let mut model = file::read(self.source)?;
+        let mut model = self.source.read()?;
         let mut graph = model.graph.take().unwrap_or_default();
         let opset = inline::opsets(&model.opset_import).get("").copied().unwrap_or(0);
         if opset < 13 {
             return Err(Error::graph(format!("its opset is {opset}; export the source again with opset 17 or later")));
         }
-        load(&mut graph, self.source)?;
+        load(&mut graph, self.source.external())?;
         self.promote(&mut graph);
         let mut writer = Writer { graph: GraphProto { name: "fidgp".to_owned(), ..GraphProto::default() } };
         let x = self.input(&mut writer, &graph)?;
@@ -65,6 +93,10 @@ impl Exported<'_> {
             None => None,
         };
         finish::write(&mut writer, &outputs, &self.outputs, closed.as_ref());
+        if let Some(rules) = &self.rules {
+            rules::write(&mut writer, rules, (&self.import.network.input().name, &self.outputs))?;
+        }
+        writer.prune();
         if self.half {
             writer.halve()?;
         }
@@ -232,17 +264,22 @@ fn predicting(norm: &NodeProto) -> NodeProto {
 pub fn self_contained(source: &Path) -> Result<Vec<u8>> {
     let mut model = file::read(source)?;
     let mut graph = model.graph.take().unwrap_or_default();
-    load(&mut graph, source)?;
+    load(&mut graph, External::beside(source))?;
     encoded(&ModelProto { graph: Some(graph), ..model })
 }
 
 /// The bytes of a model, which no reader takes from 2 GiB on.
 fn encoded(model: &ModelProto) -> Result<Vec<u8>> {
-    let bytes = model.encoded_len() as u64;
-    if bytes > MOST_BYTES {
-        return Err(Error::graph(too_large(bytes)));
-    }
+    check_bytes(model.encoded_len() as u64)?;
     Ok(model.encode_to_vec())
+}
+
+/// Fails where a file would have more bytes than a reader takes.
+///
+/// # Errors
+/// From 2 GiB on.
+pub fn check_bytes(bytes: u64) -> Result<()> {
+    if bytes > MOST_BYTES { Err(Error::graph(too_large(bytes))) } else { Ok(()) }
 }
 
 fn too_large(bytes: u64) -> String {
@@ -253,8 +290,7 @@ fn too_large(bytes: u64) -> String {
 }
 
 /// Takes data of other files into this one.
-fn load(graph: &mut GraphProto, source: &Path) -> Result<()> {
-    let mut external = External::beside(source);
+fn load(graph: &mut GraphProto, mut external: External) -> Result<()> {
     for tensor in graph.initializer.iter_mut().filter(|tensor| tensor.data_location == 1) {
         let loaded = crate::constant::bytes_of(tensor, &mut external);
         let named = |problem| Error::graph(format!("initialiser `{}`: {problem}", tensor.name));

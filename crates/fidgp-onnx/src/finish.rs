@@ -18,6 +18,8 @@ pub enum Outputs {
         target: [f64; 2],
         /// Variance of the noise, in the network's numbers; the network's second output where there is none.
         noise: Option<f64>,
+        /// Whether these are numbers whose logarithm the network predicts.
+        logarithm: bool,
     },
 }
 
@@ -31,7 +33,10 @@ pub(crate) type Closed = (String, f64);
 pub(crate) fn write(writer: &mut Writer, draws: &[String], outputs: &Outputs, closed: Option<&Closed>) {
     match outputs {
         Outputs::Classes { classes, temperature } => of_classes(writer, draws, *classes, *temperature),
-        Outputs::Numbers { target, noise } => of_numbers(writer, draws, (*target, *noise), closed),
+        Outputs::Numbers { target, noise, logarithm } => {
+            let law = Law { target: *target, noise: *noise, logarithm: *logarithm };
+            of_numbers(writer, draws, &law, closed);
+        }
     }
 }
 
@@ -80,63 +85,152 @@ fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: 
     }
 }
 
-fn of_numbers(
-    writer: &mut Writer,
-    draws: &[String],
-    ([target_mean, target_sd], noise): ([f64; 2], Option<f64>),
-    closed: Option<&Closed>,
-) {
-    writer.number("fidgp/target_mean", target_mean);
-    writer.number("fidgp/target_sd", target_sd);
-    writer.number("fidgp/least", 1e-3);
+/// How the network's numbers become those of the data.
+struct Law {
+    target: [f64; 2],
+    noise: Option<f64>,
+    logarithm: bool,
+}
+
+/// The largest logarithm that is followed: the square of its number is finite in f32.
+const MOST: f64 = 40.0;
+
+fn of_numbers(writer: &mut Writer, draws: &[String], law: &Law, closed: Option<&Closed>) {
+    let [target_mean, target_sd] = law.target;
+    // of a logarithm: numbers are in units of exp(target_mean), so that nothing overflows
+    let (shift, unit) = if law.logarithm { (0.0, target_mean.exp()) } else { (target_mean, target_sd) };
+    writer.number("fidgp/shift", shift);
+    writer.number("fidgp/unit", unit);
+    let (mut means, mut noises) = columns(writer, draws, law.noise);
+    if let Some((_, curvature)) = closed {
+        let divisor = writer.number("fidgp/curvature", *curvature);
+        let settled = |(k, noise): (usize, &String)| writer.node("Div", &[noise, &divisor], &of(k, "settled"));
+        noises = noises.iter().enumerate().map(settled).collect();
+    }
+    let mut variance = closed.map(|(variance, _)| writer.node("Relu", &[variance], "fidgp/stated")); // rounding
+    if law.logarithm {
+        let exponential = Exponential::new(writer, target_sd);
+        (means, noises, variance) = exponential.of(writer, (&means, &noises), variance);
+    }
+    let average = mean(writer, &means, "fidgp/average");
+    let variance = variance.unwrap_or_else(|| spread(writer, &means, &average));
+    let noise = mean(writer, &noises, "fidgp/noise");
+    let scaled = writer.node("Mul", &[&average, "fidgp/unit"], "fidgp/scaled");
+    writer.node("Add", &[&scaled, "fidgp/shift"], "mean");
+    let both = writer.node("Add", &[&variance, &noise], "fidgp/both");
+    for (variance, name) in [(both, "sd"), (variance, "epistemic"), (noise, "aleatoric")] {
+        let root = writer.node("Sqrt", &[&variance], &format!("fidgp/{name}/root"));
+        writer.node("Mul", &[&root, "fidgp/unit"], name);
+    }
+    for name in ["mean", "sd", "epistemic", "aleatoric"] {
+        writer.output(name, None);
+    }
+}
+
+fn of(draw: usize, name: &str) -> String {
+    format!("fidgp/draw{draw}/{name}")
+}
+
+/// Means and variances of the noise of all draws, in the network's numbers.
+fn columns(writer: &mut Writer, draws: &[String], constant: Option<f64>) -> (Vec<String>, Vec<String>) {
     for (name, index) in [("fidgp/first", 0), ("fidgp/second", 1)] {
         writer.whole(name, &[index]);
     }
     writer.whole("fidgp/column", &[1]);
+    writer.number("fidgp/least", 1e-3);
+    let constant = constant.map(|noise| writer.number("fidgp/constant_noise", noise));
     let (mut means, mut noises) = (Vec::new(), Vec::new());
     for (k, outputs) in draws.iter().enumerate() {
-        let own = |name: &str| format!("fidgp/draw{k}/{name}");
         let column = |writer: &mut Writer, index: &str, name: &str| {
-            let picked = writer.node_with("Gather", &[outputs, index], &own(&format!("{name}/picked")), &[("axis", 1)]);
-            writer.node("Squeeze", &[&picked, "fidgp/column"], &own(name))
+            let picked =
+                writer.node_with("Gather", &[outputs, index], &of(k, &format!("{name}/picked")), &[("axis", 1)]);
+            writer.node("Squeeze", &[&picked, "fidgp/column"], &of(k, name))
         };
-        means.push(column(writer, "fidgp/first", "mean"));
-        if noise.is_none() {
+        let mean = column(writer, "fidgp/first", "mean");
+        noises.push(if let Some(constant) = &constant {
+            let zero = writer.node("Sub", &[&mean, &mean], &of(k, "zero"));
+            writer.node("Add", &[&zero, constant], &of(k, "noise"))
+        } else {
             let raw = column(writer, "fidgp/second", "raw");
-            let soft = writer.node("Softplus", &[&raw], &own("soft"));
-            let sd = writer.node("Add", &[&soft, "fidgp/least"], &own("sd"));
-            noises.push(writer.node("Mul", &[&sd, &sd], &own("noise")));
+            let soft = writer.node("Softplus", &[&raw], &of(k, "soft"));
+            let sd = writer.node("Add", &[&soft, "fidgp/least"], &of(k, "sd"));
+            writer.node("Mul", &[&sd, &sd], &of(k, "noise"))
+        });
+        means.push(mean);
+    }
+    (means, noises)
+}
+
+/// Moments of log-normal distributions from those of the logarithm.
+struct Exponential {
+    sd: String,
+    half: String,
+    most: String,
+    two: String,
+}
+
+impl Exponential {
+    fn new(writer: &mut Writer, target_sd: f64) -> Self {
+        Self {
+            sd: writer.number("fidgp/log_sd", target_sd),
+            half: writer.number("fidgp/half", 0.5),
+            most: writer.number("fidgp/most", MOST),
+            two: writer.number("fidgp/two", 2.0),
         }
     }
-    let average = mean(writer, &means, "fidgp/average");
-    let variance = match closed {
-        Some((variance, _)) => writer.node("Relu", &[variance], "fidgp/variance"), // rounding may leave it below
-        None => spread(writer, &means, &average),
-    };
-    let noise = match noise {
-        Some(noise) => {
-            let constant = writer.number("fidgp/constant_noise", noise);
-            let zero = writer.node("Sub", &[&average, &average], "fidgp/zero");
-            writer.node("Add", &[&zero, &constant], "fidgp/noise")
+
+    /// Means, variances of the noise, and the variance that a law states; then the noise is what is left of the whole.
+    fn of(
+        &self,
+        writer: &mut Writer,
+        (means, noises): (&[String], &[String]),
+        stated: Option<String>,
+    ) -> (Vec<String>, Vec<String>, Option<String>) {
+        let (mut out_means, mut out_noises) = (Vec::new(), Vec::new());
+        let stated = stated.map(|variance| self.widened(writer, &variance, "fidgp/stated"));
+        let mut own = None;
+        for (k, (mean, noise)) in means.iter().zip(noises).enumerate() {
+            let m = writer.node("Mul", &[mean, &self.sd], &of(k, "log/mean"));
+            let mut v = self.widened(writer, noise, &of(k, "log/noise"));
+            if let Some(stated) = &stated {
+                v = writer.node("Add", &[&v, stated], &of(k, "log/both"));
+            }
+            let v = writer.node("Min", &[&v, &self.most], &of(k, "log/variance"));
+            let halved = writer.node("Mul", &[&v, &self.half], &of(k, "log/half"));
+            let sum = writer.node("Add", &[&m, &halved], &of(k, "log/sum"));
+            let sum = writer.node("Min", &[&sum, &self.most], &of(k, "log/bounded"));
+            let mean = writer.node("Exp", &[&sum], &of(k, "number/mean"));
+            let square = writer.node("Mul", &[&mean, &mean], &of(k, "number/square"));
+            let all = self.share(writer, &square, &v, &of(k, "number"));
+            out_noises.push(match &stated {
+                Some(stated) => {
+                    let stated = writer.node("Min", &[stated, &self.most], "fidgp/stated/bounded");
+                    let part = self.share(writer, &square, &stated, "fidgp/stated");
+                    let rest = writer.node("Sub", &[&all, &part], &of(k, "number/rest"));
+                    own = Some(part);
+                    writer.node("Relu", &[&rest], &of(k, "number/noise"))
+                }
+                None => all,
+            });
+            out_means.push(mean);
         }
-        None => mean(writer, &noises, "fidgp/noise"),
-    };
-    let noise = match closed {
-        Some((_, curvature)) => {
-            let divisor = writer.number("fidgp/curvature", *curvature);
-            writer.node("Div", &[&noise, &divisor], "fidgp/settled_noise")
-        }
-        None => noise,
-    };
-    let scaled = writer.node("Mul", &[&average, "fidgp/target_sd"], "fidgp/scaled");
-    writer.node("Add", &[&scaled, "fidgp/target_mean"], "mean");
-    let both = writer.node("Add", &[&variance, &noise], "fidgp/both");
-    for (variance, name) in [(both, "sd"), (variance, "epistemic"), (noise, "aleatoric")] {
-        let root = writer.node("Sqrt", &[&variance], &format!("fidgp/{name}/root"));
-        writer.node("Mul", &[&root, "fidgp/target_sd"], name);
+        (out_means, out_noises, own)
     }
-    for name in ["mean", "sd", "epistemic", "aleatoric"] {
-        writer.output(name, None);
+
+    /// A variance in the units of the logarithm.
+    fn widened(&self, writer: &mut Writer, variance: &str, name: &str) -> String {
+        let once = writer.node("Mul", &[variance, &self.sd], &format!("{name}/once"));
+        writer.node("Mul", &[&once, &self.sd], &format!("{name}/wide"))
+    }
+
+    /// `square (exp v − 1)`, as `2 square sinh(v/2) exp(v/2)`: nothing is lost where v is small.
+    fn share(&self, writer: &mut Writer, square: &str, v: &str, name: &str) -> String {
+        let half = writer.node("Mul", &[v, &self.half], &format!("{name}/half"));
+        let sinh = writer.node("Sinh", &[&half], &format!("{name}/sinh"));
+        let exp = writer.node("Exp", &[&half], &format!("{name}/exp"));
+        let product = writer.node("Mul", &[&sinh, &exp], &format!("{name}/product"));
+        let twice = writer.node("Mul", &[&product, &self.two], &format!("{name}/twice"));
+        writer.node("Mul", &[&twice, square], &format!("{name}/share"))
     }
 }
 

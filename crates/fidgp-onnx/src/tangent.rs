@@ -233,6 +233,7 @@ impl Backward<'_> {
                 self.make("Mul", &[y, &rest])
             }
             "Softplus" => self.make("Sigmoid", &[x]),
+            "Sin" => self.make("Cos", &[x]),
             "Erf" => {
                 let square = self.make("Mul", &[x, x]);
                 let minus = self.make("Neg", &[&square]);

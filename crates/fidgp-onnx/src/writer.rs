@@ -1,5 +1,7 @@
 //! A graph that is being written.
 
+use std::collections::BTreeSet;
+
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
@@ -39,6 +41,7 @@ fn halved(tensor: &TensorProto) -> Result<Option<TensorProto>> {
 }
 
 /// A graph that is being written.
+#[derive(Debug)]
 pub(crate) struct Writer {
     pub graph: GraphProto,
 }
@@ -48,6 +51,12 @@ impl Writer {
     pub(crate) fn constant(&mut self, name: &str, tensor: &Tensor) -> Result<String> {
         self.graph.initializer.push(message(name, tensor)?);
         Ok(name.to_owned())
+    }
+
+    /// Drops constants that nothing uses.
+    pub(crate) fn prune(&mut self) {
+        let used: BTreeSet<&str> = self.graph.node.iter().flat_map(|node| &node.input).map(String::as_str).collect();
+        self.graph.initializer.retain(|tensor| used.contains(tensor.name.as_str()));
     }
 
     /// Stores matrices in f16, and casts them before they are used.
@@ -121,12 +130,21 @@ impl Writer {
         output.to_owned()
     }
 
-    /// Names an output of the graph, one row for each example.
+    /// Names an output of the graph in f32, one row for each example.
     pub(crate) fn output(&mut self, name: &str, columns: Option<i64>) {
+        self.output_of(1, name, columns);
+    }
+
+    /// Names an output that says yes or no.
+    pub(crate) fn truth(&mut self, name: &str, columns: Option<i64>) {
+        self.output_of(9, name, columns);
+    }
+
+    fn output_of(&mut self, elem_type: i32, name: &str, columns: Option<i64>) {
         let fixed = columns.map(|columns| DimensionProto { value: Some(Length::Fixed(columns)) });
         let rows = DimensionProto { value: Some(Length::Named("N".to_owned())) };
         let shape = TensorShapeProto { dim: std::iter::once(rows).chain(fixed).collect() };
-        let tensor_type = Some(TensorTypeProto { elem_type: 1, shape: Some(shape) });
+        let tensor_type = Some(TensorTypeProto { elem_type, shape: Some(shape) });
         self.graph.output.push(ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type }) });
     }
 }

@@ -59,6 +59,7 @@ mod linux {
     };
     use super::{fidgp_exact_convolutions, fidgp_repeatable_convolutions, fidgp_use_device};
     use super::{fidgp_graph_begin, fidgp_graph_end, fidgp_graph_free, fidgp_graph_new, fidgp_graph_replay};
+    use crate::scope::within;
 
     /// Calls a function of the C face and takes its message when it fails.
     fn guarded(call: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), GraphError> {
@@ -92,10 +93,8 @@ mod linux {
         /// When the current stream cannot be changed.
         pub fn with<T>(&self, work: impl FnOnce() -> T) -> Result<T, GraphError> {
             let before = self.current()?;
-            set(self.side)?;
-            let result = work();
-            set(before)?;
-            Ok(result)
+            let (result, left) = within(|| set(self.side), || set(before), work)?;
+            left.map(|()| result)
         }
 
         /// Does `here` on the current stream and `there` on this one, so that the device may do both at once. `there` starts
@@ -108,11 +107,10 @@ mod linux {
         /// When the current stream cannot be changed or CUDA refuses the order.
         pub fn beside<A, B>(&self, here: impl FnOnce() -> A, there: impl FnOnce() -> B) -> Result<(A, B), GraphError> {
             let current = self.current()?;
-            wait(self.side, current)?;
-            let there = self.with(there)?;
-            let here = here();
-            wait(current, self.side)?;
-            Ok((here, there))
+            let both = || self.with(there).map(|there| (here(), there));
+            let (both, waited) = within(|| wait(self.side, current), || wait(current, self.side), both)?;
+            let both = both?;
+            waited.map(|()| both)
         }
 
         fn current(&self) -> Result<RawStream, GraphError> {
@@ -195,10 +193,10 @@ mod linux {
             guarded(|message, size| unsafe { fidgp_graph_new(&raw mut raw, message, size) })?;
             let graph = Self(NonNull::new(raw).ok_or_else(|| GraphError("no graph was made".to_owned()))?);
             // SAFETY: the graph is constructed and not captured yet.
-            guarded(|message, size| unsafe { fidgp_graph_begin(graph.0.as_ptr(), message, size) })?;
-            let result = work();
-            // SAFETY: the capture was begun; it is ended whatever the work returned.
-            let ended = guarded(|message, size| unsafe { fidgp_graph_end(graph.0.as_ptr(), message, size) });
+            let begin = || guarded(|message, size| unsafe { fidgp_graph_begin(graph.0.as_ptr(), message, size) });
+            // SAFETY: the capture was begun; it is ended whatever the work returned, and where it panicked.
+            let end = || guarded(|message, size| unsafe { fidgp_graph_end(graph.0.as_ptr(), message, size) });
+            let (result, ended) = within(begin, end, work)?;
             match result {
                 Ok(value) => ended.map(|()| Ok((graph, value))),
                 Err(error) => Ok(Err(error)),

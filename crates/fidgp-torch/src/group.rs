@@ -303,7 +303,8 @@ impl Group {
         self.close();
         let lost = self.lost.lock().map(|lost| lost.clone()).unwrap_or_default();
         let place = Arc::clone(&self.place);
-        within(KEEPS + GRACE, move || {
+        // a store that another one keeps may be out of reach, and a request to it hangs
+        within(if serves { KEEPS + GRACE } else { GRACE }, move || {
             let _ = place.set(&left(rank), "");
             let _ = place.set(&done(rank), "");
             if serves {

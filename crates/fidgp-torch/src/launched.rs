@@ -106,6 +106,12 @@ impl Launched {
         }))
     }
 
+    /// The variable by which the launcher numbers its processes.
+    pub fn rank_variable(&self) -> &'static str {
+        let all = [TORCHRUN, OPEN_MPI, SLURM];
+        all.into_iter().find(|names| names.launcher == self.launcher).map_or(TORCHRUN.rank, |names| names.rank)
+    }
+
     /// One line for people.
     pub fn summary(&self) -> String {
         let Self { rank, size, address, port, launcher, local_rank, .. } = self;

@@ -47,6 +47,9 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod place;
 mod reads;
+#[cfg(target_os = "linux")]
+mod scope;
+mod version;
 mod waiting;
 
 use std::fmt;
@@ -62,6 +65,7 @@ pub use machine::{driver_version, linked_libtorch};
 pub use memory::keep_freed_memory;
 #[cfg(target_os = "linux")]
 pub use reads::host_reads;
+pub use version::{Versions, versions};
 pub use waiting::wait_briefly;
 
 /// What came of looking for libtorch's CUDA part.

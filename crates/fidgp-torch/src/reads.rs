@@ -1,6 +1,12 @@
 //! How often work makes the host wait for the device. The same operations count on a CPU, so a test needs no GPU.
 
 #[cfg(target_os = "linux")]
+use std::{cell::Cell, convert::Infallible};
+
+#[cfg(target_os = "linux")]
+use crate::scope::within;
+
+#[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the C face in reads.cpp, which takes and returns numbers")]
 unsafe extern "C" {
     fn fidgp_reads_begin() -> u64;
@@ -13,9 +19,17 @@ unsafe extern "C" {
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "calls into libtorch's own observers; this crate is the place for them")]
 pub fn host_reads<T>(work: impl FnOnce() -> T) -> (T, u64) {
-    // SAFETY: the observer belongs to this thread and is removed on this thread, once.
-    let handle = unsafe { fidgp_reads_begin() };
-    let result = work();
+    let (handle, count) = (Cell::new(0), Cell::new(0));
+    // SAFETY: the observer belongs to this thread and is removed on this thread, once, also where the work panics.
+    let begin = || {
+        handle.set(unsafe { fidgp_reads_begin() });
+        Ok::<_, Infallible>(())
+    };
     // SAFETY: as above.
-    (result, unsafe { fidgp_reads_end(handle) })
+    let end = || {
+        count.set(unsafe { fidgp_reads_end(handle.get()) });
+        Ok(())
+    };
+    let Ok((result, _)) = within(begin, end, work);
+    (result, count.get())
 }

@@ -7,7 +7,8 @@
 /// threads, not those of other programs, and on a busy machine a waiting thread then takes the core of the one it waits for. With
 /// more threads than cores of its own it turns 1,000 times, some tens of microseconds, which is enough for the next operation of a
 /// network to find it awake. Both numbers are read from the environment before `main`, so nothing can be set here. But a team
-/// of idle threads makes it count more threads than cores. They sleep for as long as the process lives.
+/// of idle threads makes it count more threads than cores. They sleep for as long as the process lives. The cores are those that
+/// libgomp itself counts (of the process's affinity): the quota of a container, which it does not see, would make the team too small.
 #[cfg(target_os = "linux")]
 pub fn wait_briefly() {
     let said = ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT"].iter().any(|name| std::env::var_os(name).is_some());

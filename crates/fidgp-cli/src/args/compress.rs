@@ -13,8 +13,9 @@ use super::{Place, at_least_1};
 ///
 /// Chooses an inducing size for each layer. A few batches of training images measure how sensitive the loss is to each layer. A
 /// singular value decomposition weighted by this sensitivity gives the best weight of every rank and its cost. Layers that would
-/// not get smaller stay plain. BatchNorm statistics are re-estimated; nothing is trained. Prints accuracy, NLL and ECE on the
-/// test images, beside one common size with equally many parameters.
+/// not get smaller stay plain. BatchNorm statistics are re-estimated. Prints accuracy, NLL and ECE on the test images, at the mean
+/// weights and with weight draws, beside one common size with equally many parameters. With --out the network is then trained
+/// for a few epochs, and calibrated where there are validation images.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp compress configs/cifar10-resnet20-fidgp.toml --weights resnet20.safetensors --budget parameters=0.5 --data ~/data\n  \
@@ -27,7 +28,7 @@ pub struct Compress {
     /// parameters=SHARE of the plain network's, size=6MB in f32, or accuracy-loss=POINTS on validation images
     #[arg(long)]
     pub budget: Budget,
-    /// Weights of the plain network: .safetensors, .pt or .pth [default: start.weights of the config]
+    /// Weights of the plain network: .safetensors, .pt, .pth or .onnx [default: start.weights of the config; the ONNX file itself]
     #[arg(long)]
     pub weights: Option<PathBuf>,
     /// Shares of the plain parameters at which to compare per-layer sizes with one common size; empty for none
@@ -39,7 +40,10 @@ pub struct Compress {
     /// Change a config value: dotted.key=value (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
-    /// Save the compressed network as a run that `fidgp train --resume` trains, with compress.json and compress.svg
+    /// Epochs of training behind the compression; 0 for none. Needs --out
+    #[arg(long, default_value_t = 1)]
+    pub epochs: u64,
+    /// Save the compressed network as a run, with compress.json and compress.svg
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Write even if the folder holds a run

@@ -31,7 +31,7 @@ pub struct Serve {
     /// cpu, cuda, cuda:N or auto
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Threads inside an operation [default: 1 if all models are MLPs, whose matrices are small; otherwise all cores]
+    /// Threads inside an operation [default: OMP_NUM_THREADS; else 1 if all models are MLPs, otherwise all cores]
     #[arg(long, value_parser = at_least_1::<NonZero<u16>>)]
     pub threads: Option<NonZero<u16>>,
     /// File with a token that requests must send (Authorization: Bearer TOKEN)

@@ -13,6 +13,7 @@ use fidgp_report::record::growth::Growth;
 use tch::Device;
 
 use super::Outcome;
+use super::threads::threads_for;
 use super::train::command_line;
 use crate::args::Bench;
 
@@ -25,6 +26,7 @@ pub fn run(arguments: &Bench) -> Outcome {
     let mut all = Vec::new();
     for path in &arguments.configs {
         let config = config::read(path, &arguments.overrides)?;
+        tch::set_num_threads(threads_for(&config, None)?);
         let (batch, draws) = (arguments.batch.get() as usize, arguments.draws.get());
         let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: arguments.parts, device };
         let Benchmark { times, train_bytes, counted } = bench::run(&config, &options)?;
@@ -61,6 +63,7 @@ fn growth(arguments: &Bench, device: Device) -> Outcome {
         return Err(LabError::config("--grow", "takes one config at a time"));
     };
     let read = |more: &[Override]| config::read(path, &[arguments.overrides.as_slice(), more].concat());
+    tch::set_num_threads(threads_for(&read(&[])?, None)?);
     let (batch, draws) = (arguments.batch.get() as usize, arguments.draws.get());
     let options = BenchOptions { batch, draws, rounds: arguments.rounds.get(), parts: false, device };
     arguments.out.as_deref().map_or(Ok(()), check_writable)?;

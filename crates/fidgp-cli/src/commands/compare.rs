@@ -11,8 +11,9 @@ use fidgp_report::pages::comparison::{TEMPERED, verdict};
 use fidgp_report::record::comparison::{Comparison, Spread};
 use fidgp_report::words::format;
 
-use super::Outcome;
-use super::train::{command_line, cores, data_root, splits, threads_for};
+use super::threads::{cores, threads_of_one};
+use super::train::{command_line, data_root, splits};
+use super::{Outcome, processes};
 use crate::args::Compare;
 use crate::progress::{EpochBar, SplitBar};
 
@@ -25,20 +26,24 @@ const OOD_SHOWN: [&str; 4] = ["msp", "energy", "mutual-information", "ddu"];
 pub fn run(arguments: &Compare) -> Outcome {
     let configs = configs(arguments)?;
     let first = configs.first().ok_or_else(|| LabError::config("CONFIG", "is missing: give at least one"))?;
-    let device = device::choose(&arguments.place.device)?;
-    tch::set_num_threads(threads_for(first, arguments.place.threads)?);
+    let launched = processes::launched()?;
+    processes::end_with_launcher();
+    tch::set_num_threads(threads_of_one(first, arguments.place.threads, launched.as_ref())?);
+    let device = device::choose(&processes::device_name(&arguments.place.device, launched.as_ref()))?;
+    let here = launched.as_ref().map_or(1, |launched| launched.local_size);
     let plan = Plan {
         device,
         data_root: data_root(arguments.place.data.as_deref(), first)?,
         out: arguments.out.clone(),
         seeds: arguments.seeds.get(),
         splits: splits(&arguments.splits)?,
-        parallel: arguments.parallel.map_or_else(cores, std::num::NonZero::get),
+        parallel: arguments.parallel.map_or_else(|| (cores() / here).max(1), std::num::NonZero::get),
         ood: arguments.ood.clone(),
         ood_limit: arguments.ood_limit.map(std::num::NonZero::get),
         temperature: arguments.temperature,
         stop: super::stop_on_interrupt(),
         command: Some(command_line()),
+        writes: launched.as_ref().is_none_or(|launched| launched.rank == 0),
     };
     let mut watcher = |config: &RunConfig| -> Box<dyn Watch + Send> {
         tell!("{}, seed {}", config.name, config.seed);
@@ -51,6 +56,9 @@ pub fn run(arguments: &Compare) -> Outcome {
         LabError::Interrupted { .. } => LabError::ComparisonInterrupted,
         other => other,
     })?;
+    if !plan.writes {
+        return Ok(if comparison.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }); // the first process tells
+    }
     if arguments.json {
         super::print_json(&comparison)?;
     } else {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fidgp_decision::CALIBRATION_FILE;
 use fidgp_lab::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
-use fidgp_lab::model_folder::{self, Dtype, Rounding, Weights};
+use fidgp_lab::model_folder::{self, Dtype, GraphRequest, Rounding, Weights};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::{LabError, device, experiment};
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use tch::Device;
 
 use super::Outcome;
-use super::train::{data_root, threads_for};
+use super::threads::set_for;
+use super::train::data_root;
 use crate::args::{self, Export, Format};
 
 pub fn run(arguments: &Export) -> Outcome {
@@ -37,28 +38,61 @@ fn file(arguments: &Export) -> Outcome {
     if let Some(option) = [("--measure", arguments.measure), ("--json", arguments.json)].iter().find(|(_, set)| *set) {
         return Err(LabError::config(option.0, "is for --format folder; leave it out"));
     }
-    super::check_is_run(run)?;
-    let data = arguments.place.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
-    let trained = Trained::of_run(run, Device::Cpu, data.as_deref())?;
+    let trained = opened(arguments, Device::Cpu)?;
     if arguments.format == Format::Torch {
-        let count = model_folder::export_state_dict(&trained, out)?;
+        refuse(&[("--draws", arguments.draws.is_some()), ("--normalised", arguments.normalised)], "--format onnx")?;
+        let count = model_folder::export_state_dict(&trained, arguments.draw, out)?;
         super::print(&format!("{}\n", out.display()))?;
-        tell!("{count} tensors of the posterior mean; in PyTorch: load_state_dict(safetensors.torch.load_file(...))");
+        let which = arguments.draw.map_or_else(|| "the posterior mean".to_owned(), |k| format!("draw {k}"));
+        tell!("{count} tensors of {which}; in PyTorch: load_state_dict(safetensors.torch.load_file(...))");
         return Ok(ExitCode::SUCCESS);
     }
+    refuse(&[("--draw", arguments.draw.is_some())], "--format torch")?;
     if arguments.draws.is_none() && trained.model.posterior.is_some() {
         let why = "is missing: the run predicts with its linearised posterior; --draws linearised writes that, --draws 8 draws of \
                    the weights instead, which are another prediction, and --draws mean none";
         return Err(LabError::config("--draws", why));
     }
     let weights = weights(arguments.draws.as_deref(), trained.config.predict.draws)?;
-    if let Weights::Draws(count) = weights {
-        tell!("{count} draws are up to {count} times the weights of the network");
-    }
-    let bytes = model_folder::export_graph(&trained, weights, dtype(arguments), out)?;
+    let request = GraphRequest { weights, dtype: dtype(arguments), normalised: arguments.normalised };
+    let bytes = model_folder::graph_bytes(&trained, &request)?;
+    tell!("{}: about {bytes} bytes ({:.2} MB)", held(weights), bytes as f64 / 1e6);
+    let written = model_folder::export_graph(run, &trained, &request, out)?;
     super::print(&format!("{}\n", out.display()))?;
-    tell!("{:.2} MB", bytes as f64 / 1e6);
+    tell!("{} bytes; outputs: {}", written.bytes, written.outputs.join(", "));
+    if let Some(why) = written.without_rules {
+        tell!("{CALIBRATION_FILE} is not in it: {why}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Options that are for another format.
+fn refuse(options: &[(&str, bool)], format: &str) -> Result<(), LabError> {
+    match options.iter().find(|(_, set)| *set) {
+        Some((option, _)) => Err(LabError::config(*option, format!("is for {format}; leave it out"))),
+        None => Ok(()),
+    }
+}
+
+fn held(weights: Weights) -> String {
+    match weights {
+        Weights::Mean => "the posterior mean".to_owned(),
+        Weights::Draws(1) => "1 draw of the weights".to_owned(),
+        Weights::Draws(count) => format!("{count} draws of the weights"),
+        Weights::Linearised => "the posterior mean with the linearised posterior".to_owned(),
+    }
+}
+
+/// The model of a run folder or a model folder.
+fn opened(arguments: &Export, device: Device) -> Result<Trained, LabError> {
+    let run = &arguments.run;
+    let data = arguments.place.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
+    let is_run = run.join(CONFIG_FILE).exists() || !run.join(MODEL_CONFIG_FILE).exists();
+    if is_run {
+        super::check_is_run(run)?;
+        return Trained::of_run(run, device, data.as_deref());
+    }
+    Trained::open(run, device)
 }
 
 fn weights(given: Option<&str>, usual: u64) -> Result<Weights, LabError> {
@@ -101,11 +135,15 @@ fn folder(arguments: &Export) -> Outcome {
     if is_same(run, out) {
         return Err(LabError::config(out.display().to_string(), "is the model itself; choose another --out"));
     }
+    let others = [
+        ("--draws", arguments.draws.is_some()),
+        ("--normalised", arguments.normalised),
+        ("--draw", arguments.draw.is_some()),
+    ];
+    refuse(&others, "the formats onnx and torch")?;
     let device = device::choose(&place.device)?;
-    let data = place.data.clone().or_else(|| fidgp_data::catalogue::data_root().ok());
-    let is_run = run.join(CONFIG_FILE).exists() || !run.join(MODEL_CONFIG_FILE).exists();
-    let mut trained = if is_run { Trained::of_run(run, device, data.as_deref())? } else { Trained::open(run, device)? };
-    tch::set_num_threads(threads_for(&trained.config, place.threads)?);
+    set_for(run, place.threads)?;
+    let mut trained = opened(arguments, device)?;
     let before = arguments.measure.then(|| measured(&mut trained, run, arguments)).transpose()?;
     let rounding = model_folder::export(run, &trained, dtype(arguments), out)?;
     let after = arguments.measure.then(|| measured(&mut Trained::open(out, device)?, out, arguments)).transpose()?;

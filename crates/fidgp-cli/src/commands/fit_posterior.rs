@@ -10,7 +10,8 @@ use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::{LabError, device};
 
 use super::Outcome;
-use super::train::{command_line, data_root, threads_for};
+use super::threads::set_for;
+use super::train::{command_line, data_root};
 use crate::args::FitPosterior;
 
 /// What is asked for where nothing else is said.
@@ -22,13 +23,13 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
         return Err(LabError::config("--set", why));
     }
     let device = device::choose(&arguments.place.device)?;
+    set_for(&arguments.run, arguments.place.threads)?;
     let mut predictor = Trained::open_to_fit(&arguments.run, device)?;
     let mut config = predictor.config.clone();
     config.posterior = config.posterior.filter(config::PosteriorConfig::is_linearised);
     let kind = KIND.parse::<Override>()?;
     let overrides: Vec<_> = [kind].into_iter().chain(arguments.overrides.iter().cloned()).collect();
     let config = config::parse(&config.to_toml()?, &overrides)?;
-    tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
     let (data, stop) = (data_root(arguments.place.data.as_deref(), &config)?, AtomicBool::new(false));
     let context = RunContext { command: Some(command_line()), ..RunContext::new(&arguments.run, data, device, &stop) };
     let fitted = experiment::fit_posterior(&mut predictor, &config, &context, !arguments.no_eval)?;

@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 pub fn run(arguments: &Launch) -> Outcome {
     let command = &arguments.command;
-    if command.first().is_none_or(|first| first != "train") {
-        let why = "runs `train`: fidgp launch -n 2 train CONFIG";
+    if command.first().is_none_or(|first| !["train", "compare"].contains(&first.as_str())) {
+        let why = "runs `train` or `compare`: fidgp launch -n 2 train CONFIG";
         return Err(LabError::config("fidgp launch", why));
     }
     let stop = super::stop_on_interrupt();

@@ -13,7 +13,8 @@ use fidgp_report::pages;
 use fidgp_report::record::{OodDocument, check_writable, write_atomically};
 
 use super::Outcome;
-use super::train::{command_line, data_root, threads_for};
+use super::threads::set_for;
+use super::train::{command_line, data_root};
 use crate::args::Ood;
 
 /// ID training images to fit on, where nobody says.
@@ -27,8 +28,9 @@ pub fn run(arguments: &Ood) -> Outcome {
     check_writable(&out)?;
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
-            let predictor = Trained::open(model, device::choose(&arguments.place.device)?)?;
-            tch::set_num_threads(threads_for(&predictor.config, arguments.place.threads)?);
+            let device = device::choose(&arguments.place.device)?;
+            set_for(model, arguments.place.threads)?;
+            let predictor = Trained::open(model, device)?;
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.place.data.as_deref(), &predictor.config)?;
             let mut settings = settings(arguments, model, draws, root);

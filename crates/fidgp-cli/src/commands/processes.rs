@@ -21,6 +21,36 @@ pub fn launched() -> Result<Option<Launched>, LabError> {
     Launched::from_environment().map_err(|why| LabError::config("the environment", format!("cannot be: {why}")))
 }
 
+/// Commands that compute or write what one process does alone.
+const ALONE: [&str; 12] = [
+    "demo",
+    "init",
+    "eval",
+    "calibrate",
+    "fit-posterior",
+    "reference",
+    "ood",
+    "wrap",
+    "compress",
+    "export",
+    "bench",
+    "report",
+];
+
+/// Refuses a command that all processes of a launcher would do at the same time, each the whole of it and into the same files.
+pub fn alone(command: &str) -> Result<(), LabError> {
+    let several = if ALONE.contains(&command) { launched().ok().flatten() } else { None };
+    let Some(Launched { rank, size, launcher, .. }) = &several else { return Ok(()) };
+    let variable = several.as_ref().map_or("", Launched::rank_variable);
+    Err(LabError::config(
+        format!("fidgp {command}"),
+        format!(
+            "is work for one process, and this is rank {rank} of {size} ({launcher}): start it once, without the launcher, or in \
+             this environment as `env -u {variable} fidgp {command} …`; several processes share `fidgp train` and `fidgp compare`"
+        ),
+    ))
+}
+
 /// The device that is meant: where several processes share a machine, `auto` and `cuda` are a GPU for each.
 pub fn device_name(asked: &str, launched: Option<&Launched>) -> String {
     let gpus = tch::Cuda::device_count();
@@ -32,11 +62,16 @@ pub fn device_name(asked: &str, launched: Option<&Launched>) -> String {
     }
 }
 
-/// Meets the others.
-pub fn join(launched: Option<&Launched>, device: Device) -> Result<Option<Arc<Group>>, LabError> {
+/// Has this process end when `fidgp launch`, which started it, is gone.
+pub fn end_with_launcher() {
     if std::env::var_os(LAUNCHED).is_some() {
         std::thread::spawn(end_with_the_launcher);
     }
+}
+
+/// Meets the others.
+pub fn join(launched: Option<&Launched>, device: Device) -> Result<Option<Arc<Group>>, LabError> {
+    end_with_launcher();
     let timeout = timeout()?;
     let join = |launched| Ok::<_, LabError>(Arc::new(Group::join(launched, device, timeout)?));
     let group = launched.map(join).transpose()?;

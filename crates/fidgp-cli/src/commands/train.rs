@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use fidgp_lab::config::{self, DataConfig, NetworkConfig, RunConfig};
+use fidgp_lab::config::{self, DataConfig, RunConfig};
 use fidgp_lab::experiment;
 use fidgp_lab::files::CONFIG_FILE;
 use fidgp_lab::model::Signature;
@@ -15,6 +15,8 @@ use fidgp_lab::{LabError, device};
 use fidgp_report::record::Results;
 use fidgp_torch::Group;
 
+use super::threads::threads_of_one;
+pub(super) use super::threads::{cores, threads_for};
 use super::{Outcome, processes};
 use crate::args::Train;
 use crate::progress::{EpochBar, SplitBar};
@@ -26,10 +28,16 @@ pub fn run(arguments: &Train) -> Outcome {
     }
     let launched = processes::launched()?;
     let device = device::choose(&processes::device_name(&arguments.place.device, launched.as_ref()))?;
-    let threads = threads_for(&config, arguments.place.threads)?;
-    let shared = launched.as_ref().filter(|_| arguments.place.threads.is_none());
-    tch::set_num_threads(shared.map_or(threads, |others| (threads / others.local_size as i32).max(1)));
+    tch::set_num_threads(threads_of_one(&config, arguments.place.threads, launched.as_ref())?);
     device::bound_threads(cores() / launched.as_ref().map_or(1, |others| others.local_size)); // unless --threads has done it
+    let here = launched.as_ref().map_or(1, |others| others.local_size);
+    let by_splits = matches!(config.data, DataConfig::Uci { .. });
+    let names_splits = arguments.splits.as_ref().is_some_and(|splits| splits != "all");
+    if by_splits && launched.is_some() && arguments.force {
+        let why =
+            "is for one process: each of several would forget what the others have begun; remove the folder first";
+        return Err(LabError::config("--force", why));
+    }
     let context = RunContext {
         device,
         data_root: data_root(arguments.place.data.as_deref(), &config)?,
@@ -38,15 +46,19 @@ pub fn run(arguments: &Train) -> Outcome {
         force: arguments.force,
         member: arguments.member,
         splits: arguments.splits.as_deref().map(splits).transpose()?,
-        parallel: arguments.parallel.map_or_else(cores, NonZero::get),
+        shares: by_splits && (launched.is_some() || arguments.resume.is_none() && !arguments.force && names_splits),
+        parallel: arguments.parallel.map_or_else(|| (cores() / here).max(1), NonZero::get),
         stop: super::stop_on_interrupt(),
         command: Some(command_of_run()),
         resume_command: resume_command(arguments, &run),
     };
-    if let Some(group) = processes::join(launched.as_ref(), device)? {
+    let group = if by_splits { None } else { launched.as_ref() };
+    if let Some(group) = processes::join(group, device)? {
         return together(&config, &context, &group);
     }
+    let is_first = launched.as_ref().is_none_or(|others| others.rank == 0);
     let mut watch: Box<dyn Watch + Send> = match config.data {
+        _ if !is_first => Box::new(()),
         DataConfig::Uci { .. } => Box::new(SplitBar::new()),
         _ => Box::new(EpochBar::new(&config)),
     };
@@ -56,7 +68,7 @@ pub fn run(arguments: &Train) -> Outcome {
         tell!("\nonce all members are there: {}", super::resume_command(&run, &arguments.place));
         return Ok(ExitCode::SUCCESS);
     };
-    show(&results, &run)
+    if is_first { show(&results, &run) } else { Ok(ExitCode::SUCCESS) }
 }
 
 /// Says what would be done.
@@ -151,32 +163,6 @@ fn plan(arguments: &Train) -> Result<(RunConfig, PathBuf, bool), LabError> {
     let run = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&config.name));
     let resume = arguments.resume_if_begun && is_begun(&config, &run)?;
     Ok((config, run, resume))
-}
-
-/// Threads inside an operation: as many as were asked for, or as a network is worth.
-pub(super) fn threads_for(config: &RunConfig, asked: Option<NonZero<u16>>) -> Result<i32, LabError> {
-    let most = MOST_THREADS * cores();
-    Ok(match (asked, &config.network) {
-        (Some(threads), _) if usize::from(threads.get()) > most => {
-            let why = format!("{threads} is more than {most}, {MOST_THREADS} for each of the {} cores here", cores());
-            return Err(LabError::config("--threads", why));
-        }
-        (Some(threads), _) => threads.get().into(),
-        (None, NetworkConfig::Mlp(_)) => 1,
-        (None, _) => cores() as i32,
-    })
-}
-
-/// Threads for each core beyond which a run hardly moves.
-const MOST_THREADS: usize = 8;
-
-/// So many threads, or as many as these cores can use: what asks for more is refused when its config is known.
-pub(crate) fn at_most_useful(threads: usize) -> usize {
-    threads.min(MOST_THREADS * cores())
-}
-
-pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 pub(super) fn data_root(given: Option<&Path>, config: &RunConfig) -> Result<PathBuf, LabError> {

@@ -203,7 +203,12 @@ mod tests {
             ];
             assert_eq!(said(&files).len(), 2, "{back}: {:?}", said(&files));
         }
-        let around = [("a.rs", "use crate::b;"), ("b.rs", "\nuse super::c;"), ("c/d.rs", "use super::super::a::{A};")];
+        let around = [
+            ("c/mod.rs", ""),
+            ("a.rs", "use crate::b;"),
+            ("b.rs", "\nuse super::c;"),
+            ("c/d.rs", "use super::super::a::{A};"),
+        ];
         let said = said(&around);
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(said[1].starts_with("crates/fidgp/src/b.rs:2: `fidgp::b` uses `c`"), "{said:?}");
@@ -215,13 +220,16 @@ mod tests {
             ("a/mod.rs", "use b::B; pub use c::C; fn f() { self::c::g() }"),
             ("a/b.rs", "use super::{f, c::C};"),
             ("a/c.rs", "use super::f;\n#[cfg(test)]\nmod tests { use super::super::b::B; }"),
+            ("flow/mod.rs", ""),
+            ("layer/mod.rs", ""),
             ("flow/config.rs", "use super::{iaf, linear};"),
             ("flow/iaf.rs", "use super::config::Flow;"),
             ("layer/pass.rs", "use super::linear;"),
             ("layer/linear.rs", "use super::pass;"),
         ];
         assert_eq!(said(&files), Vec::<String>::new());
-        let hidden = [("flow/linear.rs", "use super::iaf;"), ("flow/iaf.rs", "use super::linear;")];
+        let hidden =
+            [("flow/mod.rs", ""), ("flow/linear.rs", "use super::iaf;"), ("flow/iaf.rs", "use super::linear;")];
         assert_eq!(said(&hidden).len(), 2);
     }
 }

@@ -29,8 +29,11 @@ fn compress(place: &Place, more: &[&str]) -> crate::Said {
 #[test]
 fn a_budget_is_kept_and_the_network_can_be_trained_on() {
     let place = place();
-    let said =
-        compress(&place, &["--budget", "parameters=0.7", "--curve", "0.6,0.8", "--json", "--out", "small"]).ends(0);
+    let said = compress(
+        &place,
+        &["--budget", "parameters=0.7", "--curve", "0.6,0.8", "--json", "--out", "small", "--epochs", "0"],
+    )
+    .ends(0);
     let said: Value = serde_json::from_str(&said.out).unwrap();
     let (plain, chosen) = (&said["trained"], &said["chosen"]);
     assert!(chosen["share"].as_f64().unwrap() <= 0.7 && chosen["share"].as_f64().unwrap() > 0.5, "{chosen}");
@@ -38,6 +41,11 @@ fn a_budget_is_kept_and_the_network_can_be_trained_on() {
     let sizes: Vec<_> = said["layers"].as_array().unwrap().iter().map(|layer| &layer["size"]).collect();
     let different: std::collections::BTreeSet<_> = sizes.iter().map(ToString::to_string).collect();
     assert!(different.len() > 2, "sizes by layer: {sizes:?}");
+
+    let drawn = &chosen["drawn"];
+    assert_eq!(drawn["draws"], json(&place.path("small/compress.json"))["config"]["predict"]["draws"]);
+    assert!(drawn["nll"].as_f64().unwrap() > 0.0 && drawn["nll"] != chosen["nll"], "{chosen}");
+    assert!(plain["drawn"].is_null() && said["tuned"].is_null());
 
     // both ways have equally many parameters, as far as sizes allow, and what is expected falls with them
     let curve = said["curve"].as_array().unwrap();
@@ -72,4 +80,26 @@ fn bytes_and_accuracy_are_budgets_too_and_what_cannot_be_is_refused() {
     compress(&place, &["--budget", "size=1kB"]).ends(2).says(&["--budget", "are the least"]);
     compress(&place, &["--budget", "half"]).ends(2).says(&["parameters=0.5", "size=6MB"]);
     compress(&place, &["--budget", "size=1MB", "--set", "method=deterministic"]).ends(2).says(&["no inducing sizes"]);
+}
+
+/// A graph: its sizes chosen, trained for an epoch, calibrated, measured again, and passed on.
+#[test]
+fn a_graph_is_compressed_tuned_and_calibrated() {
+    let place = Place::new();
+    fs::copy(crate::onnx::graph("pictures.dynamo.onnx"), place.path("pictures.onnx")).unwrap();
+    crate::onnx::ten_classes(&place);
+    let on = ["--device", "cpu", "--threads", "1", "--data", ".", "--images", "32"];
+    let mine = "data={set=\"arrays\", path=\"mine\", classes=10, image=[3,32,32], validation_fraction=0.2}";
+    let set = [mine, "normalisation=imagenet", "method=ffgu", "train.batch_size=20", "start.statistics_images=16"];
+    let set = set.into_iter().flat_map(|change| ["--set", change]).collect::<Vec<_>>();
+    let budget = ["--budget", "parameters=0.9", "--curve", "0.9", "--out", "small"];
+    let said = place.fidgp(&[&["compress", "pictures.onnx"][..], &on, &set, &budget].concat()).ends(0);
+    for words in ["conv1", "… mean of 8 weight draws", "after 1 epochs of training, calibrated"] {
+        assert!(said.out.contains(words), "`{words}` is not in\n{}", said.out);
+    }
+    let report = json(&place.path("small/compress.json"));
+    let (chosen, tuned) = (&report["chosen"]["drawn"]["nll"], &report["tuned"]);
+    assert_eq!(tuned["epochs"], 1);
+    assert!(tuned["temperature"].is_f64() && tuned["drawn"]["nll"] != *chosen, "{report}");
+    place.fidgp(&["export", "small", "--format", "onnx", "--out", "small.onnx"]).ends(0).says(&["probabilities"]);
 }

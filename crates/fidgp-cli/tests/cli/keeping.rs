@@ -71,7 +71,7 @@ fn files_of_others_are_not_written_over() {
     place.fidgp(&["export", "run", "--out", "model", "--force"]).ends(0);
     let model = ["train", "images.toml", "--device", "cpu", "--data", "data", "--out", "model"];
     place.fidgp(&model).ends(2).says(&["`model` holds a model folder"]);
-    place.fidgp(&["export", "model", "--out", "again"]).ends(2).says(&["`model` is a model folder"]);
+    place.fidgp(&["export", "model", "--out", "model"]).ends(2).says(&["`model` holds a config.json", "--force"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod decisions;
 mod deploy;
 mod divergence;
 mod eval;
+mod exported;
 mod folder;
 mod help;
 mod keeping;

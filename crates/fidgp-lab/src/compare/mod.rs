@@ -10,6 +10,7 @@ pub use ood::Aurocs;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tch::Device;
 
@@ -22,7 +23,7 @@ use crate::json;
 use crate::record::comparison::{Comparison, Failed};
 use crate::record::{Examples, RESULTS_FILE, commit};
 use crate::report::{Run, pages};
-use crate::run_folder::{RunContext, forget_measurements};
+use crate::run_folder::{Lock, RunContext, forget_measurements};
 use crate::train::Watch;
 
 /// The file with everything the page shows.
@@ -52,6 +53,8 @@ pub struct Plan<'a> {
     pub stop: &'a AtomicBool,
     /// The command that was given, for the record.
     pub command: Option<String>,
+    /// Whether this process writes the comparison; of several that share its runs one does.
+    pub writes: bool,
 }
 
 /// Who watches each run.
@@ -76,20 +79,13 @@ struct Finished {
 pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<Comparison> {
     check(configs, plan)?;
     let (mut left, mut finished, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    let first = configs.first().map_or(0, |config| config.seed);
-    for config in configs {
-        let seeds = (0..plan.seeds).map(|offset| first + offset);
-        let runs = seeds.map(|seed| one(&RunConfig { seed, ..config.clone() }, plan, watcher));
-        match runs.collect::<Result<Vec<_>>>() {
+    for (config, runs) in configs.iter().zip(sweep(configs, plan, watcher)?) {
+        match runs {
             Ok(runs) => {
                 left.push(config.clone());
                 finished.push(runs);
             }
-            Err(LabError::Contender { name, seed, error }) if error.is_of_one_run() => {
-                tracing::error!("{name}, seed {seed}: {error}. The comparison goes on without {name}");
-                failed.push((Failed { name, seed, why: error.to_string() }, error));
-            }
-            Err(error) => return Err(error),
+            Err(failure) => failed.push(failure),
         }
     }
     let configs = &left[..];
@@ -113,10 +109,56 @@ pub fn run(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<
         differences,
         page,
     };
-    json::write(&plan.out.join(COMPARISON_FILE), &comparison)?;
-    let runs: Vec<Run> = finished.into_iter().flatten().map(|finished| finished.run).collect();
-    pages::comparison::write(&comparison, &runs)?;
+    if plan.writes {
+        json::write(&plan.out.join(COMPARISON_FILE), &comparison)?;
+        let runs: Vec<Run> = finished.into_iter().flatten().map(|finished| finished.run).collect();
+        pages::comparison::write(&comparison, &runs)?;
+    }
     Ok(comparison)
+}
+
+/// The runs of a config, or the first that failed by itself.
+type Runs = std::result::Result<Vec<Finished>, (Failed, Box<LabError>)>;
+
+/// Between looks at runs that other processes have.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Every config under every seed. Several processes share them out: a run that another one has is left to it, and looked at again
+/// when the others are done.
+fn sweep(configs: &[RunConfig], plan: &Plan, watcher: &mut Watcher) -> Result<Vec<Runs>> {
+    let first = configs.first().map_or(0, |config| config.seed);
+    let count = plan.seeds as usize;
+    let mut found: Vec<Option<Finished>> = (0..configs.len() * count).map(|_| None).collect();
+    let mut failed: Vec<Option<(Failed, Box<LabError>)>> = configs.iter().map(|_| None).collect();
+    loop {
+        let mut elsewhere = 0;
+        for (place, run) in found.iter_mut().enumerate().filter(|(_, run)| run.is_none()) {
+            let (config, failure) = (&configs[place / count], &mut failed[place / count]);
+            if failure.is_some() {
+                continue;
+            }
+            match one(&RunConfig { seed: first + (place % count) as u64, ..config.clone() }, plan, watcher) {
+                Ok(finished) => *run = Some(finished),
+                Err(LabError::Contender { error, .. }) if matches!(*error, LabError::InUse { .. }) => elsewhere += 1,
+                Err(LabError::Contender { name, seed, error }) if error.is_of_one_run() => {
+                    tracing::error!("{name}, seed {seed}: {error}. The comparison goes on without {name}");
+                    *failure = Some((Failed { name, seed, why: error.to_string() }, error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if elsewhere == 0 {
+            break;
+        }
+        unless_stopped(plan)?;
+        std::thread::sleep(PAUSE);
+    }
+    let mut found = found.into_iter();
+    let runs = |failure: Option<_>| {
+        let own: Vec<_> = found.by_ref().take(count).flatten().collect();
+        failure.map_or(Ok(own), Err)
+    };
+    Ok(failed.into_iter().map(runs).collect())
 }
 
 fn check(configs: &[RunConfig], plan: &Plan) -> Result<()> {
@@ -173,6 +215,8 @@ fn one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finishe
 /// Read where it is finished, gone on with where it was begun, begun elsewhere.
 fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Finished> {
     let folder = plan.out.join(&config.name).join(format!("seed-{}", config.seed));
+    let by_splits = matches!(config.data, DataConfig::Uci { .. }); // these are shared out one by one
+    let _turn = (!by_splits).then(|| Lock::turn(&folder)).transpose()?;
     let begun = folder.join(CONFIG_FILE).exists();
     if begun && !config.has_begun(&config::read(&folder.join(CONFIG_FILE), &[])?) {
         let why = "holds a run of another config; choose another --out, or remove that folder";
@@ -180,7 +224,8 @@ fn run_one(config: &RunConfig, plan: &Plan, watcher: &mut Watcher) -> Result<Fin
     }
     if !(begun && is_finished(config, &folder, plan)?) {
         forget_measurements(&folder)?;
-        experiment::run(config, &context_of(&folder, begun, plan), watcher(config).as_mut())?;
+        let context = RunContext { shares: by_splits, ..context_of(&folder, begun, plan) };
+        experiment::run(config, &context, watcher(config).as_mut())?;
     }
     unless_stopped(plan)?;
     let ood = if plan.ood.is_empty() { None } else { Some(ood::of_run(config, &folder, plan)?) };

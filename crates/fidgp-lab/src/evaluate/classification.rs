@@ -6,6 +6,7 @@ use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
+use crate::model::OwnPart;
 use crate::record::{Classification, Examples, MetricNotes, Metrics};
 use crate::source::Chunks;
 
@@ -27,27 +28,33 @@ pub struct Evaluation {
     pub figure: Classification,
 }
 
-/// Classifies a set part by part and measures the result; memory is bounded: draws are taken as many at a time as have 1 GiB of weights, and a set on disk part by part.
+/// Classifies a set, of which `part` is in the chunks, and measures the result; memory is bounded: draws are taken as many at a time as have 1 GiB of weights, and a set on disk part by part.
 ///
 /// # Errors
 /// When an image cannot be read, does not fit the network, or a probability is not finite.
-pub fn classify(mut draws: Draws, chunks: Chunks) -> Result<Evaluation> {
+pub fn classify(mut draws: Draws, chunks: Chunks, part: &OwnPart) -> Result<Evaluation> {
     let (mut parts, mut labels) = (Vec::new(), Vec::new());
+    draws.first_batch += part.own.start as u64;
     for chunk in chunks {
         let (batches, truth) = chunk?;
         parts.push(predict::classify(&draws, &batches, Some(&truth))?);
         labels.push(truth);
         draws.first_batch += batches.len() as u64;
     }
-    measure(Classified::joined(&parts)?, &Tensor::cat(&labels, 0))
+    measure_all(&parts, &labels, part)
 }
 
 /// The same for a law that needs no draws of the weights, batch by batch.
 ///
 /// # Errors
 /// As [`classify`].
-pub fn classify_by(law: &mut dyn PredictiveLaw, network: &dyn Network, chunks: Chunks) -> Result<Evaluation> {
-    let (mut parts, mut labels, mut number) = (Vec::new(), Vec::new(), 0);
+pub fn classify_by(
+    law: &mut dyn PredictiveLaw,
+    network: &dyn Network,
+    chunks: Chunks,
+    part: &OwnPart,
+) -> Result<Evaluation> {
+    let (mut parts, mut labels, mut number) = (Vec::new(), Vec::new(), part.own.start as u64);
     for chunk in chunks {
         let (batches, truth) = chunk?;
         for inputs in &batches {
@@ -56,7 +63,31 @@ pub fn classify_by(law: &mut dyn PredictiveLaw, network: &dyn Network, chunks: C
         }
         labels.push(truth);
     }
-    measure(Classified::joined(&parts)?, &Tensor::cat(&labels, 0))
+    measure_all(&parts, &labels, part)
+}
+
+/// Measures what all processes have seen.
+fn measure_all(parts: &[Classified], labels: &[Tensor], part: &OwnPart) -> Result<Evaluation> {
+    let (own, labels) = (Classified::joined(parts)?, Tensor::cat(labels, 0));
+    let (all, labels) = gathered(&own, &labels, part)?;
+    measure(all, &labels)
+}
+
+/// What all processes have seen, in the order of the examples: every number of an example in one row.
+fn gathered(own: &Classified, labels: &Tensor, part: &OwnPart) -> Result<(Classified, Tensor)> {
+    let columns = [&own.total, &own.aleatoric, &own.epistemic, labels].into_iter().chain(&own.mean_nll);
+    let columns = columns.map(|column| column.to_device(own.probs.device()).to_kind(Kind::Double).unsqueeze(1));
+    let table: Vec<_> = std::iter::once(own.probs.to_kind(Kind::Double)).chain(columns).collect();
+    let (table, classes) = (part.gathered(&Tensor::cat(&table, 1), "predictions")?, own.probs.size()[1]);
+    let column = |number: i64, like: &Tensor| table.select(1, classes + number).to_kind(like.kind());
+    let all = Classified {
+        probs: table.narrow(1, 0, classes).to_kind(own.probs.kind()),
+        total: column(0, &own.total),
+        aleatoric: column(1, &own.aleatoric),
+        epistemic: column(2, &own.epistemic),
+        mean_nll: own.mean_nll.as_ref().map(|nll| column(4, nll)),
+    };
+    Ok((all, column(3, labels)))
 }
 
 fn measure(classified: Classified, labels: &Tensor) -> Result<Evaluation> {

@@ -8,7 +8,7 @@ use fidgp_metrics::{MixtureForecast, Noise, mae, names, rmse, total_variance};
 use tch::{Kind, Tensor};
 
 use crate::error::{LabError, Result};
-use crate::model::Model;
+use crate::model::{Model, OwnPart};
 use crate::record::{Examples, Forecasts, MetricNotes, Metrics};
 use crate::source::TableSource;
 
@@ -134,11 +134,30 @@ pub fn forecast(
     let Some(likelihood) = model.likelihood.reading().numbers() else {
         return Err(LabError::config("likelihood.kind", "must be \"gaussian\" for a regression"));
     };
-    if model.posterior.is_none() {
-        return Forecast::of(&regress(&model.draws(draws, key)?, likelihood, &data.batches(batch))?, scale);
-    }
-    let mut law = model.law(draws, key, 0)?;
-    Forecast::of(&regress_by(law.as_mut(), model, likelihood, (&data.batches(batch), 0), Effort::default())?, scale)
+    let batches = data.batches(batch);
+    let part = model.parts.part(batches.len());
+    let (own, first) = (&batches[part.own.clone()], part.own.start as u64);
+    let predicted = if model.posterior.is_none() {
+        let mut draws = model.draws(draws, key)?;
+        draws.first_batch = first;
+        regress(&draws, likelihood, own)?
+    } else {
+        regress_by(model.law(draws, key, 0)?.as_mut(), model, likelihood, (own, first), Effort::default())?
+    };
+    Forecast::of(&gathered(&predicted, &part)?, scale)
+}
+
+/// What all processes have predicted, in the order of the rows.
+fn gathered(own: &Regressed, part: &OwnPart) -> Result<Regressed> {
+    let draws = own.means.size()[0];
+    let stated = own.variance.as_ref().map(|variance| variance.unsqueeze(0));
+    let all: Vec<_> = [&own.means, &own.noise].into_iter().chain(&stated).map(|t| t.to_kind(Kind::Double)).collect();
+    let all = part.gathered(&Tensor::cat(&all, 0).mt(), "predictions")?.mt();
+    Ok(Regressed {
+        means: all.narrow(0, 0, draws).to_kind(own.means.kind()),
+        noise: all.narrow(0, draws, draws).to_kind(own.noise.kind()),
+        variance: own.variance.as_ref().map(|variance| all.get(2 * draws).to_kind(variance.kind())),
+    })
 }
 
 /// What a law says of rows, batch by batch, in the units of the training.

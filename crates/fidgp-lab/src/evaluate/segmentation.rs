@@ -1,5 +1,7 @@
 //! Metrics of a segmentation, image by image: memory grows neither with K nor with the set.
 
+use std::ops::Range;
+
 use fidgp::Key;
 use fidgp::linalg::check_finite;
 use fidgp::objective::Reading;
@@ -44,7 +46,8 @@ pub fn pixel_classes(model: &Model) -> Result<i64> {
     }
 }
 
-/// Segments a set with K draws and measures the result; `each` sees every batch.
+/// Segments a set with K draws and measures the result; `each` sees every batch of this process, and those with a picture that it
+/// `shows`.
 ///
 /// # Errors
 /// When a picture cannot be read or does not fit the network, or no pixel has a class.
@@ -53,22 +56,28 @@ pub fn segment_set(
     (predict, draws): (&PredictConfig, u64),
     key: Key,
     (set, classes): (&PairSource, &[String]),
-    each: &mut EachSegmented,
+    (shows, each): (&dyn Fn(Range<usize>) -> bool, &mut EachSegmented),
 ) -> Result<PixelEvaluation> {
     let count = pixel_classes(model)?;
     let mut draws = model.draws(draws, key)?;
     let mut tally = Tally::new(count, model.store.device());
+    let part = model.parts.part(set.batches(predict.batch_size));
     let mut first = 0;
-    for batch in set.whole(predict.batch_size) {
+    for (number, batch) in set.whole(predict.batch_size).enumerate() {
         let (x, masks) = batch?;
-        let segmented = tch::no_grad(|| segment(&draws, &x, count, predict.window))?;
-        check_finite("probabilities of the pixels", &segmented.probs, NOT_FINITE)?;
-        tally.add(&segmented, &masks)?;
-        each(first, &segmented, &masks)?;
-        first += masks.size()[0] as usize;
+        let (own, rows) = (part.own.contains(&number), masks.size()[0] as usize);
+        if own || shows(first..first + rows) {
+            let segmented = tch::no_grad(|| segment(&draws, &x, count, predict.window))?;
+            check_finite("probabilities of the pixels", &segmented.probs, NOT_FINITE)?;
+            if own {
+                tally.add(&segmented, &masks)?;
+            }
+            each(first, &segmented, &masks)?;
+        }
+        first += rows;
         draws.first_batch += windows([x.size()[2], x.size()[3]], predict.window) as u64;
     }
-    measure(&tally, classes)
+    measure(&tally.gathered(&part)?, classes)
 }
 
 fn measure(tally: &Tally, classes: &[String]) -> Result<PixelEvaluation> {

@@ -7,6 +7,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::BINS;
 use crate::error::Result;
+use crate::model::OwnPart;
 use crate::record::Boundary;
 
 /// Bins of confidence of the risk-coverage curve.
@@ -96,6 +97,20 @@ impl Tally {
         let counts = each(&weight).clamp_min(1.0);
         self.images.push(Tensor::stack(&[each(&nll) / &counts, each(&right) / &counts], 1));
         Ok(())
+    }
+
+    /// The same of what all processes have seen.
+    ///
+    /// # Errors
+    /// When a process is gone.
+    pub fn gathered(mut self, part: &OwnPart) -> Result<Self> {
+        for sums in [&mut self.confusion, &mut self.bins, &mut self.risk, &mut self.sums, &mut self.boundary] {
+            *sums = part.sum(sums, "sums over pixels")?;
+        }
+        if !self.images.is_empty() {
+            self.images = vec![part.gathered(&Tensor::f_cat(&self.images, 0)?, "sums over pictures")?];
+        }
+        Ok(self)
     }
 
     /// Pixels seen.

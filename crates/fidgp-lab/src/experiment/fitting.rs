@@ -41,8 +41,8 @@ impl<'a> Fitting<'a> {
         self.train.observations()
     }
 
-    /// Trains the model, then fits what is fitted when a training is over. None where only a member of an ensemble was
-    /// trained, and for all but the first of several processes.
+    /// Trains the model, then fits what is fitted when a training is over, by every process: a posterior each its part, the rest
+    /// each the whole. None where only a member of an ensemble was trained.
     ///
     /// # Errors
     /// When training or disk fail, or the user stops it.
@@ -65,9 +65,6 @@ impl<'a> Fitting<'a> {
             resume_command,
         };
         let Some(outcome) = training.run(place, watch)? else { return Ok(None) };
-        if place.group.as_ref().is_some_and(|group| group.rank() > 0) {
-            return Ok(None); // rank 0 does the rest
-        }
         let (fitting, run) = (Instant::now(), place.folder.as_deref());
         fit_posthoc(config, model, self.train.as_ref(), run)?;
         norms::estimate(config, model, self.train.as_ref())?;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use fidgp::Key;
-use fidgp::linearised::{LinearisedPosterior, Observed, fit};
+use fidgp::linearised::{LinearisedPosterior, Observed, Others, fit_with};
 use fidgp::objective::Likelihood;
 use fidgp_decision::CALIBRATION_FILE;
 use tch::{Kind, Tensor};
@@ -119,8 +119,10 @@ pub fn linearise(
     let directions = linearised.directions(config.data.has_images());
     (tangent.directions, tangent.conditional) = (directions, linearised.conditional());
     let (targets, rows) = (RefCell::new(Vec::new()), chosen(config, linearised, source));
+    let part = model.parts.part(rows.len().div_ceil(config.predict.batch_size));
+    let own = &rows[part.rows(config.predict.batch_size, rows.len())];
     let mut failed = None;
-    let mut batches = rows.chunks(config.predict.batch_size).map_while(|rows| {
+    let mut batches = own.chunks(config.predict.batch_size).map_while(|rows| {
         match source.batch(&Tensor::from_slice(rows).to_device(model.store.device()), None) {
             Ok((x, y)) => {
                 targets.borrow_mut().push(y);
@@ -136,7 +138,8 @@ pub fn linearise(
         let targets = targets.borrow()[batch].narrow(0, start, outputs.size()[0]);
         tch::no_grad(|| Ok(observed(model.likelihood.as_ref(), outputs, &targets)))
     };
-    let fitted = fit(&tangent, &mut batches, rows.len() as i64, &observe, &linearised.fit(directions));
+    let others = Some(&part as &dyn Others);
+    let fitted = fit_with(&tangent, &mut batches, (rows.len() as i64, others), &observe, &linearised.fit(directions));
     failed.map_or(Ok(()), Err)?;
     let fitted = fitted?;
     tracing::info!(

@@ -152,7 +152,12 @@ impl Training<'_> {
     /// Leaves the evaluation to a later command where the user asked to stop and the weights are kept.
     fn unless_stopped(&self, place: &Place, outcome: Outcome) -> Result<Outcome> {
         let kept = place.folder.is_some() && self.config.train.checkpoint_every > 0;
-        if !(kept && self.stop.load(Ordering::Relaxed)) {
+        let stops = kept && self.stop.load(Ordering::Relaxed);
+        let stops = match &place.group {
+            Some(group) => group.text_of_first("whether to measure", if stops { "no" } else { "yes" })? == "no",
+            None => stops,
+        };
+        if !stops {
             return Ok(outcome);
         }
         let Progress { epoch, step, .. } = outcome.progress;

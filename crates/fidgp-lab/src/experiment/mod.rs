@@ -29,7 +29,7 @@ use fidgp_torch::Group;
 
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
-use crate::model::Model;
+use crate::model::{Model, Parts};
 use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, Time};
 use crate::run_folder::norms::are_missing;
@@ -58,9 +58,7 @@ pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Se
     refuse_to_mix(config, context)?;
     let context = &from_the_beginning(config, context)?;
     if is_split {
-        let results = uci::run(config, context, watch)?;
-        results.write(&context.run.join(RESULTS_FILE))?;
-        return Ok(Some(results));
+        return uci::run(config, context, watch).map(Some);
     }
     run_task(task::open(config, &context.data_root)?.as_ref(), context, watch)
 }
@@ -74,7 +72,7 @@ pub fn run_task(task: &dyn Task, context: &RunContext, watch: &mut dyn Watch) ->
     run_task_in(None, task, context, watch)
 }
 
-/// The same by one process alone or by one of a group; none but the first writes and returns results.
+/// The same by one process alone or by one of a group: all measure, each its part; none but the first writes and returns results.
 fn run_task_in(
     group: Option<&Arc<Group>>,
     task: &dyn Task,
@@ -90,6 +88,7 @@ fn run_task_in(
     }
     let signature = task.signature()?;
     let mut model = Model::init(config, &signature, context.device)?;
+    model.parts = group.map(Parts::of).unwrap_or_default();
     let fitting = Fitting::new(task, &signature, &model, context.resume)?;
     let _lock = writes.then(|| open_folder(config, context, &model, fitting.observations())).transpose()?;
     if writes {
@@ -103,7 +102,10 @@ fn run_task_in(
     if let Some(examples) = task.announces() {
         watch.says(&format!("measuring {examples}, passes of each: {}", config.passes()));
     }
-    let (mut results, examples) = assess((task, context, &model), Some(run), true)?;
+    let (mut results, examples) = assess((task, context, &model), writes.then_some(run.as_path()), true)?;
+    if !writes {
+        return Ok(None);
+    }
     examples.map_or(Ok(()), |examples| examples.write(run))?;
     results.time = Time { predict_seconds: results.time.predict_seconds, ..training_time(config, &outcome) };
     results.write(&run.join(RESULTS_FILE))?;

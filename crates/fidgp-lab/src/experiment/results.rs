@@ -30,13 +30,15 @@ pub fn assess(
     (results.metrics, results.metric_notes) = (metrics, notes);
     (results.test_sha256, results.published) = (task.test_sha256(), task.published());
     results.figures = figure.into_iter().collect();
-    results.uncertainty = uncertainty(task, model)?;
     let validation = if validate { task.measure(HeldOut::Validation, model)? } else { None };
     if let Some(measure) = validation {
         let Measured { metrics, notes, .. } = measure(model, draws, Want::Metrics)?;
         let named = |name: String| format!("validation/{name}");
         results.metrics.extend(metrics.into_iter().map(|(name, value)| (named(name), value)));
         results.metric_notes.extend(notes.into_iter().map(|(name, notes)| (named(name), notes)));
+    }
+    if model.parts.is_first() {
+        results.uncertainty = uncertainty(task, model)?;
     }
     Ok((results, examples))
 }

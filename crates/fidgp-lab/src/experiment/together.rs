@@ -39,13 +39,14 @@ fn refuse(config: &RunConfig, context: &RunContext) -> Result<()> {
     if config.data.has_splits() {
         return no(
             "data.set",
-            "= \"uci\" has splits, which are not trained by several processes: give each process some (--splits)",
+            "= \"uci\" has splits, each of which is trained by one process: `fidgp train` shares them out, without a group",
         );
     }
     if config.method.about().trains_members_by.is_some() || context.member.is_some() {
         return no(
             "method",
-            "= \"ensemble\" has members, which are not trained by several processes: give each process one (--member)",
+            "= \"ensemble\" has members, which are not trained by several processes: start `fidgp train … --member K` once for \
+             each, without a launcher (a job array does), then `fidgp train --resume RUN`",
         );
     }
     Ok(())

@@ -1,8 +1,10 @@
 //! UCI regression on the standard splits or those with a gap, several at a time.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use fidgp::Key;
 use fidgp_data::split::Parts;
@@ -17,10 +19,11 @@ use super::task::{Regression, Task};
 use crate::config::{DataConfig, RunConfig, UciSplits};
 use crate::error::{LabError, Result};
 use crate::evaluate;
+use crate::files::COMMAND_FILE;
 use crate::json;
 use crate::model::{Model, Signature};
-use crate::record::{Metrics, Published, Results, SplitMetrics, Splits};
-use crate::run_folder::{RunContext, keep_command, open_folder};
+use crate::record::{Metrics, Published, RESULTS_FILE, Results, SplitMetrics, Splits};
+use crate::run_folder::{Lock, RunContext, keep_command, open_folder};
 use crate::train::{NO_FOLDER, Watch};
 
 pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Send)) -> Result<Results> {
@@ -29,55 +32,72 @@ pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Se
     };
     let uci = Uci::read(&context.data_root.join("uci"), name)?;
     let all = if *kind == UciSplits::Gap { uci.table().columns() } else { uci.splits() };
-    let (splits, command) = asked(context, all)?;
+    let own = wanted(context, all)?;
     let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, context.device)?;
-    let parts = splits.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
+    let parts = own.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
     let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
     let _lock = open_folder(config, context, &model, fewest)?;
-    json::write(&context.run.join(ASKED_FILE), &splits)?;
-    if let Some(command) = &command {
-        keep_command(&context.run, command)?;
-    }
-    let watch = Mutex::new((watch, 0));
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(context.parallel.max(1))
-        .start_handler(|_| tch::set_num_threads(1))
-        .build();
-    let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
-    let total = splits.len();
-    let rows: Vec<SplitMetrics> = pool.install(|| {
-        splits
-            .par_iter()
-            .map(|&split| {
-                let row = one_split(config, context, &uci, split).map_err(|error| error.of_split(split))?;
-                if let Ok(mut guard) = watch.lock() {
-                    guard.1 += 1;
-                    let done = guard.1;
-                    let nll = row.metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::NAN);
-                    guard.0.step(0, done, total as u64, nll);
-                }
-                Ok(row)
-            })
-            .collect::<Result<_>>()
-    })?;
+    keep_asked(context, &own)?;
+    train(config, context, (&uci, &own), watch)?;
+    let _all = Lock::of_splits(&context.run)?; // who comes last has all of them
+    let asked: BTreeSet<usize> = json::read(&context.run.join(ASKED_FILE))?;
+    let rows = asked.iter().filter_map(|&split| done(context, split)).collect();
     let mut results = blank_results(config, context, &model)?;
     results.set_splits(Splits::new(rows));
     results.metric_notes = evaluate::notes();
     if *kind == UciSplits::Standard {
         results.published = published(name);
     }
-    results.command = command;
+    results.command = fidgp_files::text(&context.run.join(COMMAND_FILE)).ok().map(|text| text.trim().to_owned());
+    results.write(&context.run.join(RESULTS_FILE))?;
     Ok(results)
+}
+
+/// Between looks at splits that other processes train.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Trains splits, several at a time. Those that another process trains are waited for, and taken over if it ends without them.
+fn train(
+    config: &RunConfig,
+    context: &RunContext,
+    (uci, splits): (&Uci, &[usize]),
+    watch: &mut (dyn Watch + Send),
+) -> Result<()> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(context.parallel.max(1))
+        .start_handler(|_| tch::set_num_threads(1))
+        .build();
+    let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
+    let (watch, total) = (Mutex::new((watch, 0)), splits.len());
+    let one = |&split: &usize| {
+        let row = one_split(config, context, uci, split).map_err(|error| error.of_split(split))?;
+        let Some(row) = row else { return Ok(Some(split)) };
+        if let Ok(mut guard) = watch.lock() {
+            guard.1 += 1;
+            let done = guard.1;
+            let nll = row.metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::NAN);
+            guard.0.step(0, done, total as u64, nll);
+        }
+        Ok(None)
+    };
+    let mut left = splits.to_vec();
+    loop {
+        let elsewhere = pool.install(|| left.par_iter().map(one).collect::<Result<Vec<_>>>())?;
+        left = elsewhere.into_iter().flatten().collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// The file that says which splits a run is asked for.
 const ASKED_FILE: &str = "splits/asked.json";
 
-/// The splits of a run, in order, and the command that trains them: those asked for now and, where a run is gone on with,
-/// those it was asked for before.
-fn asked(context: &RunContext, all: usize) -> Result<(Vec<usize>, Option<String>)> {
-    let path = context.run.join(ASKED_FILE);
-    let before: BTreeSet<usize> = if context.resume && path.exists() { json::read(&path)? } else { BTreeSet::new() };
+/// The splits that this process trains, in order: those asked for now and, where it goes on with a run, those it was asked for
+/// before.
+fn wanted(context: &RunContext, all: usize) -> Result<Vec<usize>> {
+    let before = if context.resume { asked_before(context)? } else { BTreeSet::new() };
     let now = match &context.splits {
         Some(some) if !some.is_empty() => some.clone(),
         None if !before.is_empty() => Vec::new(),
@@ -87,11 +107,26 @@ fn asked(context: &RunContext, all: usize) -> Result<(Vec<usize>, Option<String>
         let why = format!("{split} is not among the {all} splits, which count from 0");
         return Err(LabError::config("--splits", why));
     }
-    let splits: BTreeSet<usize> = before.iter().copied().chain(now).collect();
+    let others = context.shares && context.splits.is_some(); // are somebody else's
+    Ok(before.into_iter().filter(|_| !others).chain(now).collect::<BTreeSet<_>>().into_iter().collect())
+}
+
+fn asked_before(context: &RunContext) -> Result<BTreeSet<usize>> {
+    let path = context.run.join(ASKED_FILE);
+    if path.exists() { json::read(&path) } else { Ok(BTreeSet::new()) }
+}
+
+/// Adds splits to those that a run has, and writes down the command that trains them all.
+fn keep_asked(context: &RunContext, own: &[usize]) -> Result<()> {
+    let _others = Lock::of_splits(&context.run)?;
+    let before = if context.resume || context.shares { asked_before(context)? } else { BTreeSet::new() };
+    let splits: BTreeSet<usize> = before.iter().chain(own).copied().collect();
+    json::write(&context.run.join(ASKED_FILE), &splits)?;
+    let Some(command) = context.command.as_deref() else { return Ok(()) };
     let added = !before.is_empty() && splits != before;
-    let command = context.command.as_deref();
-    let command = command.map(|command| if added { with_splits(command, &splits) } else { command.to_owned() });
-    Ok((splits.into_iter().collect(), command))
+    let names_some = context.shares && command.contains(" --splits");
+    let whole = if added || names_some { with_splits(command, &splits) } else { command.to_owned() };
+    keep_command(&context.run, &whole)
 }
 
 /// A command with other splits.
@@ -132,11 +167,19 @@ fn task_of(config: RunConfig, uci: &Uci, parts: &Parts) -> Result<Regression> {
     Ok(Regression { config, train, validation, test, scale, view: None, curve: None })
 }
 
-/// Trains and tests one split, or reads what an earlier run of it left.
-fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) -> Result<SplitMetrics> {
-    let path = context.run.join("splits").join(format!("{split:02}.json"));
-    if let Some(done) = fidgp_files::bytes(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
-        return Ok(done);
+/// What an earlier run of a split left, or another process.
+fn done(context: &RunContext, split: usize) -> Option<SplitMetrics> {
+    fidgp_files::bytes(&file_of(context, split)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+}
+
+fn file_of(context: &RunContext, split: usize) -> PathBuf {
+    context.run.join("splits").join(format!("{split:02}.json"))
+}
+
+/// Trains and tests one split, or reads what an earlier run of it left; none while another process does.
+fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) -> Result<Option<SplitMetrics>> {
+    if let Some(done) = done(context, split) {
+        return Ok(Some(done));
     }
     if context.stop.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted {
@@ -145,6 +188,13 @@ fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) 
             kept: NO_FOLDER,
             command: context.resume_command.clone(),
         });
+    }
+    let mine = if context.shares { Lock::split(&context.run, split)? } else { None };
+    if context.shares && mine.is_none() {
+        return Ok(None);
+    }
+    if let Some(done) = done(context, split) {
+        return Ok(Some(done)); // while the lock was taken
     }
     let parts = parts(config, uci, split)?;
     let config = &RunConfig { seed: seed_of(config, split), ..config.clone() };
@@ -156,8 +206,8 @@ fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) 
     let outcome = fitting.run(&mut model, &Place::default(), stop, &mut ())?; // side by side: epochs are not shown
     let metrics = metrics(&task, &model)?;
     let row = SplitMetrics { split, metrics, train_seconds: outcome.map(|outcome| outcome.seconds) };
-    json::write(&path, &row)?;
-    Ok(row)
+    json::write(&file_of(context, split), &row)?;
+    Ok(Some(row))
 }
 
 /// MC dropout on the same splits (Gal & Ghahramani 2016 protocol, 20 splits).

@@ -14,7 +14,7 @@ use super::task::{self, HeldOut, Set, Sets, SplitRole};
 use crate::config::{LinearisedConfig, PosteriorConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
-use crate::model::Model;
+use crate::model::{Model, OwnPart};
 use crate::record::{Hardware, Metrics, Uncertainty, commit};
 use crate::run_folder::posterior;
 use crate::run_folder::{RunContext, keep_command, keep_examples, open_folder, refuse_to_mix, write_classes};
@@ -167,7 +167,10 @@ fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig)
 }
 
 fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
-    Ok(measured(name, &evaluate::classify(draws, images.chunks(config.predict.batch_size))?.metrics))
+    Ok(measured(
+        name,
+        &evaluate::classify(draws, images.chunks(config.predict.batch_size), &OwnPart::default())?.metrics,
+    ))
 }
 
 /// What the linearised posterior of a model predicts, where it has one.
@@ -175,7 +178,7 @@ fn by_law(model: &Model, images: &dyn ImageSet, config: &RunConfig) -> Result<Op
     let Some(posterior) = &model.posterior else { return Ok(None) };
     let mut law = model.law(config.predict.draws, Key::new(config.seed).fold("predict"), 0)?;
     let chunks = images.chunks(config.predict.batch_size);
-    let metrics = evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?.metrics;
+    let metrics = evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &OwnPart::default())?.metrics;
     Ok(Some(measured(&format!("… {}", posterior.words()), &metrics)))
 }
 

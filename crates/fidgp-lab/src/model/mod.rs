@@ -4,11 +4,13 @@ mod counting;
 mod likelihood;
 mod network;
 mod normalisation;
+mod parts;
 mod signature;
 
 pub(crate) use counting::macs_of_prediction;
 pub use counting::{Counting, Explained, cost, prediction_macs, training_macs};
 pub use normalisation::Normalisation;
+pub use parts::{OwnPart, Parts};
 pub use signature::Signature;
 
 use fidgp::Key;
@@ -47,6 +49,8 @@ pub struct Model {
     pub norms: Vec<NormStatistics>,
     /// The linearised posterior, where one was fitted: it predicts then.
     pub posterior: Option<LinearisedPosterior>,
+    /// The processes that measure it together.
+    pub parts: Parts,
 }
 
 impl Model {
@@ -88,6 +92,7 @@ impl Model {
             temperature: None,
             norms: Vec::new(),
             posterior: None,
+            parts: Parts::default(),
         })
     }
 

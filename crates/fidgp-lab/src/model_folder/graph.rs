@@ -3,93 +3,133 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Pass};
-use fidgp::linalg::Check;
 use fidgp::objective::Reading;
 use fidgp_data::file_sha256;
-use fidgp_onnx::{Exported, Outputs};
+use fidgp_decision::Calibration;
+use fidgp_onnx::{Exported, Graph, Import, Outputs, Rules, Source, Wanted};
 use tch::{Kind, Tensor};
+use toml::Value;
 
-use super::state_dict::{matrix_parts, plain_variables};
-use super::{Dtype, linearised};
+use super::values::{self, Values, Variables};
+use super::{Dtype, GraphRequest, Weights, decisions, linearised, sketch};
 use crate::config::NetworkConfig;
 use crate::error::{LabError, Result};
-use crate::model::{Model, Signature};
+use crate::files::NETWORK_FILE;
+use crate::model::Signature;
 use crate::predict::Trained;
 use crate::record::{commit, write_atomically};
+use crate::run_folder::calibration;
+use crate::train::checkpoint;
 
-/// Which weights a file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weights {
-    /// The posterior mean.
-    Mean,
-    /// So many draws, those of `fidgp predict`.
-    Draws(u64),
-    /// The posterior mean, and the closed form of the linearised posterior around it.
-    Linearised,
+/// What was written.
+#[derive(Debug)]
+pub struct WrittenGraph {
+    /// Bytes of the file.
+    pub bytes: usize,
+    /// Its outputs.
+    pub outputs: Vec<String>,
+    /// Why the rules of a calibrated model are not in it.
+    pub without_rules: Option<String>,
 }
 
-/// Writes a model as one graph; its bytes.
+/// About how many bytes a file will have.
 ///
 /// # Errors
-/// When the network did not come from a graph, has parts that a graph does not, or the disk fails.
-pub fn export_graph(trained: &Trained, weights: Weights, dtype: Dtype, out: &Path) -> Result<usize> {
-    let NetworkConfig::Onnx(graph) = &trained.config.network else {
-        let why =
-            "is not \"onnx\": only networks that came from a graph go out as one; --format torch takes every network";
-        return Err(LabError::config("network.kind", why));
+/// When a covariance cannot be factorised, or there are more bytes than a file can have.
+pub fn graph_bytes(trained: &Trained, request: &GraphRequest) -> Result<u64> {
+    values::check(trained, "--format onnx")?;
+    let (own, common) = Values::new(trained)?.counts();
+    let draws = match request.weights {
+        Weights::Draws(count) => count,
+        Weights::Mean | Weights::Linearised => 1,
     };
-    check(trained, weights)?;
-    let signature = Signature::expected(&trained.config, Some(trained.classes.len()))?;
-    let outputs = outputs(trained, &signature)?;
-    let import = super::state_dict::import(trained, graph)?;
-    let draws = draws(trained, weights)?;
-    let metadata = metadata(trained, weights, &graph.path)?;
-    let normalisation = normalisation(trained)?;
-    if matches!(dtype, Dtype::Bf16 | Dtype::Int8) {
-        return Err(LabError::config(
-            "--dtype",
-            "must be f32 or f16 in an ONNX file; bf16 and int8 are for --format folder",
-        ));
-    }
-    let half = dtype == Dtype::F16;
-    let linearised = (weights == Weights::Linearised).then(|| linearised::law(trained)).transpose()?;
-    let source = &graph.path;
-    let axes = if matches!(signature, Signature::Classification { .. }) { 4 } else { 2 };
-    let exported =
-        Exported { source, import: &import, draws, normalisation, axes, outputs, metadata, half, linearised };
-    let bytes = exported.bytes()?;
-    if weights == Weights::Linearised {
-        linearised::check(trained, &bytes, dtype)?;
-    }
-    write_atomically(out, &bytes)?;
-    Ok(bytes.len())
+    let width = if request.dtype == Dtype::F16 { 2 } else { 4 };
+    let law = if request.weights == Weights::Linearised { 4 * linearised::numbers(trained)? } else { 0 };
+    let bytes = own.saturating_mul(draws).saturating_add(common).saturating_mul(width).saturating_add(law);
+    fidgp_onnx::check_bytes(bytes)?;
+    Ok(bytes)
 }
 
-fn check(trained: &Trained, weights: Weights) -> Result<()> {
-    let refuse = |why: &str| Err(LabError::config("--format onnx", why));
+/// Writes the model of a folder as one graph.
+///
+/// # Errors
+/// When the network has no graph or parts that a graph has not, or the disk fails.
+pub fn export_graph(folder: &Path, trained: &Trained, request: &GraphRequest, out: &Path) -> Result<WrittenGraph> {
+    let GraphRequest { weights, dtype, .. } = *request;
+    check(trained, request)?;
+    let signature = Signature::expected(&trained.config, Some(trained.classes.len()))?;
+    let outputs = outputs(trained, &signature)?;
+    let draws = draws(trained, weights)?;
+    let drawn;
+    let (source, import) = if let NetworkConfig::Onnx(graph) = &trained.config.network {
+        (Source::File(&graph.path), super::state_dict::import(trained, graph)?)
+    } else {
+        drawn = sketch::graph(trained, &draws[0], &signature)?;
+        (Source::Bytes(&drawn), Import::new(Graph::of_bytes(&drawn)?, &Wanted::default())?)
+    };
+    let (rules, without_rules) = rules(folder, trained, request)?;
+    let metadata = metadata(trained, request, &draws, rules.as_ref().map(|(_, found)| found))?;
+    let exported = Exported {
+        source,
+        import: &import,
+        draws,
+        normalisation: if request.normalised { None } else { normalisation(trained)? },
+        axes: if matches!(signature, Signature::Classification { .. }) { 4 } else { 2 },
+        outputs,
+        rules: rules.map(|(rules, _)| rules),
+        metadata,
+        half: dtype == Dtype::F16,
+        linearised: (weights == Weights::Linearised).then(|| linearised::law(trained)).transpose()?,
+    };
+    let bytes = exported.bytes()?;
+    if weights == Weights::Linearised {
+        linearised::check(trained, &bytes, request)?;
+    }
+    write_atomically(out, &bytes)?;
+    let outputs = Graph::of_bytes(&bytes)?.outputs.into_iter().map(|port| port.name).collect();
+    Ok(WrittenGraph { bytes: bytes.len(), outputs, without_rules })
+}
+
+fn check(trained: &Trained, request: &GraphRequest) -> Result<()> {
+    let weights = request.weights;
     if weights == Weights::Draws(0) {
         return Err(LabError::config("--draws", "0 must be at least 1, or `mean`"));
     }
-    if !trained.model.network.custom().is_empty() || trained.model.network.members() != 1 {
-        return refuse("is for plain networks and those with inducing weights");
+    if matches!(request.dtype, Dtype::Bf16 | Dtype::Int8) {
+        let why = "must be f32 or f16 in an ONNX file; bf16 and int8 are for --format folder";
+        return Err(LabError::config("--dtype", why));
     }
-    if !trained.model.norms.is_empty() {
-        return refuse("does not know BatchNorm statistics of each draw's own (predict.statistics_images)");
-    }
+    values::check(trained, "--format onnx")?;
     if weights == Weights::Linearised && trained.model.posterior.is_none() {
         let why = "= linearised needs a linearised posterior, which this folder has not; `fidgp fit-posterior` fits one to a table's network";
         return Err(LabError::config("--draws", why));
     }
-    if trained.table.as_ref().is_some_and(|table| table.scale.target_log) {
-        return refuse("gives the number that a network was trained for, not one whose logarithm it predicts");
-    }
-    let on_outputs = trained.model.network.inducing().iter().any(|weight| weight.draws_outputs());
-    if on_outputs && matches!(weights, Weights::Draws(_)) {
-        return refuse("has no weights to draw where the noise is on the outputs; use --draws mean");
-    }
     Ok(())
+}
+
+/// The rules of a calibrated model, where they are for what the graph predicts; else why they are not.
+fn rules(
+    folder: &Path,
+    trained: &Trained,
+    request: &GraphRequest,
+) -> Result<(Option<(Rules, Calibration)>, Option<String>)> {
+    let Some(found) = calibration::read(folder, &trained.model)? else { return Ok((None, None)) };
+    let linearised = trained.model.posterior.is_some();
+    let same = match request.weights {
+        Weights::Linearised => linearised,
+        _ if linearised => false,
+        Weights::Draws(count) => count == found.draws || !trained.model.network.is_random(),
+        Weights::Mean => !trained.model.network.is_random(),
+    };
+    let without = |why: String| Ok((None, Some(why)));
+    if !same {
+        let way = if linearised { "--draws linearised".to_owned() } else { format!("--draws {}", found.draws) };
+        return without(format!("its rules are for another prediction; {way} keeps them"));
+    }
+    if request.dtype != Dtype::F32 {
+        return without("its rules are for weights that are not rounded; --dtype f32 keeps them".to_owned());
+    }
+    Ok((Some((decisions::rules(&found, trained, request.normalised)?, found)), None))
 }
 
 fn outputs(trained: &Trained, signature: &Signature) -> Result<Outputs> {
@@ -101,7 +141,8 @@ fn outputs(trained: &Trained, signature: &Signature) -> Result<Outputs> {
             let target =
                 trained.table.as_ref().map_or([0.0, 1.0], |table| [table.scale.target_mean, table.scale.target_sd]);
             let noise = likelihood.constant_variance().map(|variance| variance.double_value(&[]));
-            Ok(Outputs::Numbers { target, noise })
+            let logarithm = trained.table.as_ref().is_some_and(|table| table.scale.target_log);
+            Ok(Outputs::Numbers { target, noise, logarithm })
         }
         _ => Err(LabError::config("--format onnx", "is for classes of images and for tables")),
     }
@@ -118,58 +159,79 @@ fn normalisation(trained: &Trained) -> Result<Option<[Vec<f64>; 2]>> {
 }
 
 /// The network's variables, plain, for each draw.
-fn draws(trained: &Trained, weights: Weights) -> Result<Vec<BTreeMap<String, Tensor>>> {
-    let model = &trained.model;
-    let (inducing, plain) = (model.network.inducing(), plain_variables(model));
-    let factors = Factors::of(&inducing, Check::Now)?;
-    let key = Key::new(trained.config.seed).fold("predict"); // as `Trained::draws`
-    let count = match weights {
-        Weights::Draws(count) if !inducing.is_empty() => count,
-        _ => 1,
-    };
-    let one = |k: u64| -> Result<BTreeMap<String, Tensor>> {
-        let pass = match weights {
-            Weights::Mean | Weights::Linearised => Pass::mean(&inducing, &factors, Mode::Eval)?,
-            Weights::Draws(_) => draw(model, &factors, key.at(k))?,
-        };
-        let mut all: BTreeMap<_, _> =
-            plain.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
-        let mut names: Vec<_> = inducing.iter().map(|weight| weight.name.as_str()).collect();
-        names.sort_unstable();
-        for (name, matrix) in names.into_iter().zip(pass.weights()) {
-            all.extend(matrix_parts(model, name, &matrix)?);
+fn draws(trained: &Trained, weights: Weights) -> Result<Vec<Variables>> {
+    let values = Values::new(trained)?;
+    match weights {
+        Weights::Draws(count) if !trained.model.network.inducing().is_empty() => {
+            (0..count).map(|k| values.draw(k, "--draws")).collect()
         }
-        Ok(all)
-    };
-    tch::no_grad(|| (0..count).map(one).collect())
-}
-
-fn draw(model: &Model, factors: &Factors, key: Key) -> Result<Pass> {
-    let mut passes = Pass::draw_many(&model.network.inducing(), factors, &[key], false)?;
-    passes.pop().ok_or_else(|| LabError::config("--draws", "gave no weights"))
+        _ => Ok(vec![values.mean()?]),
+    }
 }
 
 /// What it is; what the source says of itself, its licence too, is kept beside it.
-fn metadata(trained: &Trained, weights: Weights, source: &Path) -> Result<BTreeMap<String, String>> {
-    let config = toml::to_string(&trained.config).map_err(|error| LabError::config("run.toml", error.to_string()))?;
-    let weights = match weights {
+fn metadata(
+    trained: &Trained,
+    request: &GraphRequest,
+    draws: &[Variables],
+    rules: Option<&Calibration>,
+) -> Result<BTreeMap<String, String>> {
+    let weights = match request.weights {
         Weights::Mean => "posterior mean".to_owned(),
         Weights::Draws(count) => format!("{count} posterior draws"),
         Weights::Linearised => "posterior mean, with the linearised posterior".to_owned(),
     };
+    let named: Vec<(String, &Tensor)> = (0..)
+        .zip(draws)
+        .flat_map(|(k, draw): (u64, _)| draw.iter().map(move |(name, held)| (format!("{k}.{name}"), held)))
+        .collect();
+    let inputs = if request.normalised {
+        "normalised"
+    } else if trained.table.is_some() {
+        "in the units of the data"
+    } else if trained.model.normalisation.is_some() {
+        "pixels, 0 to 255"
+    } else {
+        "as the network takes them"
+    };
     let mut all = BTreeMap::from([
-        ("fidgp.config".to_owned(), config),
+        ("fidgp.config".to_owned(), config(trained)?),
         ("fidgp.weights".to_owned(), weights),
-        ("fidgp.source_sha256".to_owned(), file_sha256(source)?),
+        ("fidgp.weights_sha256".to_owned(), checkpoint::sha256(named.iter().map(|(name, held)| (name, *held)))?),
+        ("fidgp.inputs".to_owned(), inputs.to_owned()),
         ("fidgp.commit".to_owned(), commit()),
         ("fidgp.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
     ]);
+    if let NetworkConfig::Onnx(graph) = &trained.config.network {
+        all.insert("fidgp.source_sha256".to_owned(), file_sha256(&graph.path)?);
+    }
+    let json =
+        |value: serde_json::Result<String>| value.map_err(|error| LabError::config("metadata", error.to_string()));
     if !trained.classes.is_empty() {
-        let names = serde_json::to_string(&trained.classes).unwrap_or_default();
-        all.insert("fidgp.classes".to_owned(), names);
+        all.insert("fidgp.classes".to_owned(), json(serde_json::to_string(&trained.classes))?);
+    }
+    if let Some(table) = &trained.table {
+        all.insert("fidgp.features".to_owned(), json(serde_json::to_string(&table.features))?);
     }
     if let Some(temperature) = trained.model.temperature {
         all.insert("fidgp.temperature".to_owned(), temperature.to_string());
     }
+    if let Some(rules) = rules {
+        all.insert("fidgp.rules".to_owned(), json(serde_json::to_string(&rules.rules))?);
+        all.insert("fidgp.rules_sha256".to_owned(), rules.digest()?);
+    }
     Ok(all)
+}
+
+/// The run's config without folders of this machine.
+fn config(trained: &Trained) -> Result<String> {
+    let unwritten = |error: toml::ser::Error| LabError::config("run.toml", error.to_string());
+    let mut config = Value::try_from(&trained.config).map_err(unwritten)?;
+    for (part, key) in [("data", "path"), ("data", "test"), ("network", "path"), ("start", "weights")] {
+        if let Some(Value::String(path)) = config.get_mut(part).and_then(|table| table.get_mut(key)) {
+            let name = Path::new(path).file_name().map(|name| name.display().to_string()).unwrap_or_default();
+            *path = if part == "network" { NETWORK_FILE.to_owned() } else { name };
+        }
+    }
+    toml::to_string(&config).map_err(unwritten)
 }

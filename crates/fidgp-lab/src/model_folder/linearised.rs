@@ -6,7 +6,7 @@ use fidgp::linearised::{Carried, Jacobian, LinearisedPosterior, OwnConditional, 
 use fidgp_onnx::{Graph, Linearised, LinearisedLayer, OwnNoise, Plain};
 use tch::{Device, Kind, Tensor};
 
-use super::Dtype;
+use super::{Dtype, GraphRequest};
 use crate::error::{LabError, Result};
 use crate::model::Model;
 use crate::predict::Trained;
@@ -21,6 +21,15 @@ fn posterior(model: &Model) -> Result<(&LinearisedPosterior, Tangent<'_>)> {
     let missing = || LabError::config("--draws", "= linearised needs a linearised posterior");
     let posterior = model.posterior.as_ref().ok_or_else(missing)?;
     Ok((posterior, model.tangent(posterior)?))
+}
+
+/// How many numbers the law has.
+pub(super) fn numbers(trained: &Trained) -> Result<u64> {
+    if trained.model.posterior.is_none() {
+        return Ok(0); // refused when it is written
+    }
+    let size = posterior(&trained.model)?.1.size();
+    if size > MOST { Ok(0) } else { Ok((size * size) as u64) }
 }
 
 /// Everything a graph needs of the law.
@@ -76,7 +85,7 @@ fn root(posterior: &LinearisedPosterior, layers: &[Carried]) -> Result<Tensor> {
 }
 
 /// Compares a graph with what the model predicts, near the data and far from them.
-pub(super) fn check(trained: &Trained, bytes: &[u8], dtype: Dtype) -> Result<()> {
+pub(super) fn check(trained: &Trained, bytes: &[u8], request: &GraphRequest) -> Result<()> {
     let model = &trained.model;
     let (Some(likelihood), Some(table)) = (model.likelihood.reading().numbers(), &trained.table) else {
         return Err(LabError::config(
@@ -92,8 +101,8 @@ pub(super) fn check(trained: &Trained, bytes: &[u8], dtype: Dtype) -> Result<()>
     let ours = posterior.regress(&tangent, likelihood, &[standard.to_kind(Kind::Float)])?;
     let unit = table.scale.target_sd;
     let graph = Plain::new(&Graph::of_bytes(bytes)?, Kind::Float)?;
-    let outputs = graph.run(&[rows])?;
-    let most = if dtype == Dtype::F16 { 30.0 * MOST_APART } else { MOST_APART };
+    let outputs = graph.run(&[if request.normalised { standard.to_kind(Kind::Float) } else { rows }])?;
+    let most = if request.dtype == Dtype::F16 { 30.0 * MOST_APART } else { MOST_APART };
     let wanted = [
         ("mean", ours.mean * unit + table.scale.target_mean),
         ("epistemic", ours.epistemic.sqrt() * unit),

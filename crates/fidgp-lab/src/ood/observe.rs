@@ -316,7 +316,7 @@ impl ModelObserver<'_> {
             let full = Tensor::cat(&[&part, &part.narrow(0, 0, 1).expand(shape, false)], 0);
             blocks.push(self.observe_together(&full, look)?.first(count));
         }
-        Ok(if blocks.len() == 1 { blocks.swap_remove(0) } else { Observed::join(&blocks) })
+        Ok(if blocks.len() == 1 { blocks.swap_remove(0) } else { Observed::join(blocks) })
     }
 
     fn observe_together(&self, pixels: &Tensor, look: Look) -> Result<Observed> {

@@ -1,6 +1,6 @@
 //! What is seen of a batch of rows, which scores are made from.
 
-use tch::{Device, Kind, Tensor};
+use tch::Tensor;
 
 /// What is known about each row of a batch. In f64 on the CPU, but for the products.
 #[derive(Debug, Default)]
@@ -28,32 +28,44 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Batches one after the other.
-    pub fn join(parts: &[Self]) -> Self {
-        let cat = |of: &dyn Fn(&Self) -> Tensor| Tensor::cat(&parts.iter().map(of).collect::<Vec<_>>(), 0);
-        let named = |of: fn(&Self) -> &Vec<(String, Tensor)>| -> Vec<(String, Tensor)> {
-            let names = parts.first().map(|part| of(part).iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
-            let names = names.unwrap_or_default().into_iter().enumerate();
-            names.map(|(i, name)| (name, cat(&|part| of(part)[i].1.shallow_clone()))).collect()
-        };
-        let all = |has: fn(&Self) -> bool| !parts.is_empty() && parts.iter().all(has);
-        let none = || Tensor::zeros([0], (Kind::Double, Device::Cpu));
-        let share = |t: Option<&Tensor>| t.map_or_else(none, Tensor::shallow_clone);
-        Self {
-            logits: cat(&|part| part.logits.shallow_clone()),
-            features: all(|part| part.features.is_some()).then(|| cat(&|part| share(part.features.as_ref()))),
-            perturbed: all(|part| part.perturbed.is_some()).then(|| cat(&|part| share(part.perturbed.as_ref()))),
-            draws: all(|part| part.draws.is_some()).then(|| {
-                let of = |part: &Self| part.draws.as_ref().map(|(a, b)| (a.shallow_clone(), b.shallow_clone()));
-                (cat(&|part| share(of(part).map(|d| d.0).as_ref())), cat(&|part| share(of(part).map(|d| d.1).as_ref())))
-            }),
-            linearised: all(|part| part.linearised.is_some()).then(|| cat(&|part| share(part.linearised.as_ref()))),
-            log_density: all(|part| part.log_density.is_some()).then(|| cat(&|part| share(part.log_density.as_ref()))),
-            pooled: named(|part| &part.pooled),
-            unexplained: named(|part| &part.unexplained),
-            rows: named(|part| &part.rows),
-            products: named(|part| &part.products),
+    /// Batches one after the other. Each field of the batches is freed once it is joined: there are never two of everything.
+    pub fn join(mut parts: Vec<Self>) -> Self {
+        type Named = Vec<(String, Tensor)>;
+        fn cat(parts: &mut [Observed], of: impl Fn(&mut Observed) -> Option<Tensor>) -> Option<Tensor> {
+            let own: Option<Vec<_>> = parts.iter_mut().map(of).collect();
+            own.filter(|own| !own.is_empty()).map(|own| Tensor::cat(&own, 0))
         }
+        fn named(parts: &mut [Observed], of: fn(&mut Observed) -> &mut Named) -> Named {
+            let names = parts.first_mut().map(|part| of(part).iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+            let one = |(i, name): (usize, String)| {
+                Some((name, cat(parts, |part| of(part).get_mut(i).map(|(_, tensor)| std::mem::take(tensor)))?))
+            };
+            names.unwrap_or_default().into_iter().enumerate().filter_map(one).collect()
+        }
+        let parts = parts.as_mut_slice();
+        let draws = parts.iter_mut().map(|part| part.draws.take()).collect::<Option<(Vec<_>, Vec<_>)>>();
+        let draws = draws.filter(|(total, _)| !total.is_empty());
+        Self {
+            logits: cat(parts, |part| Some(std::mem::take(&mut part.logits))).unwrap_or_default(),
+            features: cat(parts, |part| part.features.take()),
+            perturbed: cat(parts, |part| part.perturbed.take()),
+            draws: draws.map(|(total, mutual)| (Tensor::cat(&total, 0), Tensor::cat(&mutual, 0))),
+            linearised: cat(parts, |part| part.linearised.take()),
+            log_density: cat(parts, |part| part.log_density.take()),
+            pooled: named(parts, |part| &mut part.pooled),
+            unexplained: named(parts, |part| &mut part.unexplained),
+            rows: named(parts, |part| &mut part.rows),
+            products: named(parts, |part| &mut part.products),
+        }
+    }
+
+    /// Bytes of what is kept of it for a fit.
+    pub fn bytes(&self) -> usize {
+        let single = [&self.features, &self.perturbed, &self.linearised, &self.log_density].into_iter().flatten();
+        let pairs = self.draws.iter().flat_map(|(total, mutual)| [total, mutual]);
+        let named = [&self.pooled, &self.unexplained, &self.rows].into_iter().flatten().map(|(_, tensor)| tensor);
+        let all = std::iter::once(&self.logits).chain(single).chain(pairs).chain(named);
+        all.map(|tensor| tensor.numel() * tensor.kind().elt_size_in_bytes()).sum()
     }
 
     /// The first so many rows.

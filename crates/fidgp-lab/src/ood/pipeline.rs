@@ -129,13 +129,19 @@ pub(super) fn fitted<'a>(
         say(&format!("statistics of {} ID training examples read, not fitted again", fit.rows.size()[0]));
         (stored, scorer)
     } else {
+        let (rows, of) = (fit.rows.size()[0], first.logits.size()[0].max(1));
+        let bytes = first.bytes() as f64 / of as f64 * rows as f64;
+        say(&format!(
+            "fitting on {rows} ID training examples, of which about {:.0} MB are kept in memory",
+            bytes / 1e6
+        ));
         let mut parts = Vec::new();
         let mut pace = Pace::new("looking at ID training examples".to_owned(), fit.rows.size()[0]);
         for batch in &batches {
             parts.push(Observed { products: Vec::new(), ..observer.observe_to_fit(batch)? });
             pace.done(batch.size()[0], say);
         }
-        let seen = Observed::join(&parts);
+        let seen = Observed::join(parts);
         let mut statistics = Statistics::of(&seen, fit.labels, inducing)?;
         let scorer = fit_on(&statistics)?;
         statistics.columns = scorer.score_fitted(&seen)?;

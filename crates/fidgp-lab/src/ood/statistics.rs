@@ -171,6 +171,11 @@ fn family(weights_sha256: &str, basis: &Basis) -> Tensor {
     digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([id, u, temperature, posterior_sha256])))
 }
 
+/// The same of the weights alone: statistics of others are of no use any more.
+fn weights(weights_sha256: &str) -> Tensor {
+    digest(&format!("{VERSION} {weights_sha256}"))
+}
+
 fn digest(text: &str) -> Tensor {
     let digest = Sha256::digest(text);
     Tensor::from_slice(&digest.iter().map(|&byte| i64::from(byte)).collect::<Vec<_>>())
@@ -186,6 +191,7 @@ pub struct StatisticsCache {
     /// The signature of the same with gradients, for who asks for none.
     fuller: Option<Tensor>,
     family: Tensor,
+    weights: Tensor,
 }
 
 impl StatisticsCache {
@@ -203,6 +209,7 @@ impl StatisticsCache {
             signature: signature(weights_sha256, basis),
             fuller: (!basis.gradients).then(|| signature(weights_sha256, &with)),
             family: family(weights_sha256, basis),
+            weights: weights(weights_sha256),
         }
     }
 
@@ -215,7 +222,8 @@ impl StatisticsCache {
         Statistics::read(&self.path, &self.signature).or_else(fuller)
     }
 
-    /// Writes statistics, unless the file holds fuller ones of the same model: of more images, or with gradients. Whether it did.
+    /// Writes statistics, unless the file holds fuller ones of the same weights: of more images, or of as many with gradients or
+    /// with another U, temperature or ID set. Whether it did.
     ///
     /// # Errors
     /// When the disk fails.
@@ -223,18 +231,20 @@ impl StatisticsCache {
         if self.holds_more_than(statistics).unwrap_or(false) {
             return Ok(false);
         }
-        statistics.write(&self.path, &[("signature", &self.signature), ("family", &self.family)])?;
+        let signatures = [("signature", &self.signature), ("family", &self.family), ("weights", &self.weights)];
+        statistics.write(&self.path, &signatures)?;
         Ok(true)
     }
 
     fn holds_more_than(&self, statistics: &Statistics) -> Option<bool> {
         let tensors = checkpoint::load(&self.path).ok()?.tensors;
-        if tensors.get("family")? != &self.family {
+        let is_family = tensors.get("family")? == &self.family;
+        if !is_family && tensors.get("weights")? != &self.weights {
             return Some(false);
         }
         let rows = tensors.iter().find(|(name, _)| name.starts_with("column/")).map_or(0, |(_, column)| column.numel());
         let own = statistics.columns.values().next().map_or(0, Vec::len);
         let closer = self.fuller.is_some() && tensors.keys().any(|name| name.starts_with("leading/"));
-        Some(rows > own || rows == own && closer)
+        Some(rows > own || rows == own && (closer || !is_family))
     }
 }

@@ -13,9 +13,10 @@ use crate::model::Model;
 use crate::record::{RESULTS_FILE, write_atomically};
 use crate::train::{Optimiser, checkpoint};
 
-/// Whether a member of an ensemble finds its run begun by another: it joins it, and no run is mixed or forgotten.
+/// Whether a member of an ensemble, or a process with some of the splits, finds its run begun by another: it joins it, and no
+/// run is mixed or forgotten.
 fn joins(config: &RunConfig, context: &RunContext) -> Result<bool> {
-    Ok(context.member.is_some() && is_begun(config, &context.run)?)
+    Ok((context.member.is_some() || context.shares) && is_begun(config, &context.run)?)
 }
 
 /// Whether a folder holds a run that this config began.

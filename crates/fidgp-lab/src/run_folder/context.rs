@@ -17,6 +17,8 @@ pub struct RunContext<'a> {
     pub force: bool,
     /// Train only this member of a deep ensemble, for which others may share the folder.
     pub member: Option<i64>,
+    /// Whether other processes train other splits of the same run, or other runs of the same comparison, at the same time.
+    pub shares: bool,
     /// Which splits of a data set that has several; all when empty. None is for those that a run was asked for before, and
     /// all where it begins.
     pub splits: Option<Vec<usize>>,
@@ -40,6 +42,7 @@ impl<'a> RunContext<'a> {
             resume: false,
             force: false,
             member: None,
+            shares: false,
             splits: None,
             parallel: 1,
             stop,

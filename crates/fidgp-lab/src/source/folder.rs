@@ -72,8 +72,8 @@ impl Source for FolderSource {
 }
 
 impl ImageSet for FolderSource {
-    fn chunks(&self, size: usize) -> Chunks<'_> {
-        let rows: Vec<usize> = (0..self.len()).collect();
+    fn some_chunks(&self, size: usize, batches: Range<usize>) -> Chunks<'_> {
+        let rows: Vec<usize> = (batches.start * size..(batches.end * size).min(self.len())).collect();
         let jobs: Vec<_> = rows.chunks(size).map(|rows| Job { rows: rows.to_vec(), first: 0, key: None }).collect();
         Box::new(self.decoder.load(jobs).map(|block| {
             let (x, labels) = self.tensors(&block?);

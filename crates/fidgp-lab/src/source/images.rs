@@ -59,9 +59,11 @@ impl Source for ImageSource {
 
 impl ImageSet for ImageSource {
     /// One chunk: everything is in memory anyway, so weights are drawn once for the whole set.
-    fn chunks(&self, size: usize) -> Chunks<'_> {
-        let parts = self.pixels.split(size as i64, 0);
+    fn some_chunks(&self, size: usize, batches: Range<usize>) -> Chunks<'_> {
+        let (from, to) = (batches.start * size, (batches.end * size).min(self.len()));
+        let some = |all: &Tensor| all.narrow(0, from as i64, to as i64 - from as i64);
+        let parts = some(&self.pixels).split(size as i64, 0);
         let batches = parts.iter().map(|part| prepare(&self.normalisation, &part.to_kind(Kind::Float))).collect();
-        Box::new(std::iter::once(Ok((batches, self.labels.shallow_clone()))))
+        Box::new(std::iter::once(Ok((batches, some(&self.labels)))))
     }
 }

@@ -86,7 +86,12 @@ pub type Chunks<'a> = Box<dyn Iterator<Item = Result<(Vec<Tensor>, Tensor)>> + '
 /// Labelled images, for training by number and for evaluation in order.
 pub trait ImageSet: Source {
     /// All images, unchanged and normalised, in batches of at most `size`.
-    fn chunks(&self, size: usize) -> Chunks<'_>;
+    fn chunks(&self, size: usize) -> Chunks<'_> {
+        self.some_chunks(size, 0..self.len().div_ceil(size))
+    }
+
+    /// Some of these batches.
+    fn some_chunks(&self, size: usize, batches: Range<usize>) -> Chunks<'_>;
 }
 
 /// Normalised, and on CUDA with channels last, the order its convolutions are fastest in.

@@ -72,11 +72,20 @@ impl PairSource {
         self.set.pairs.iter().map(name).collect()
     }
 
+    /// How many batches of at most so many pictures the set has.
+    pub fn batches(&self, size: usize) -> usize {
+        self.set.rows().div_ceil(self.together(size))
+    }
+
+    /// Pictures in a batch: those on disk may be of different sizes, and come one by one.
+    fn together(&self, size: usize) -> usize {
+        if self.held.is_some() { size.max(1) } else { 1 }
+    }
+
     /// Whole pictures, normalised, and their masks, in order: batches of at most `size` of one size.
     pub fn whole(&self, size: usize) -> impl Iterator<Item = Result<(Tensor, Tensor)>> + '_ {
-        let size = if self.held.is_some() { size.max(1) } else { 1 };
         let rows: Vec<usize> = (0..self.set.rows()).collect();
-        let parts: Vec<Vec<usize>> = rows.chunks(size).map(<[usize]>::to_vec).collect();
+        let parts: Vec<Vec<usize>> = rows.chunks(self.together(size)).map(<[usize]>::to_vec).collect();
         parts.into_iter().map(move |rows| {
             let (pictures, masks) = match &self.held {
                 Some(held) => {

@@ -126,6 +126,7 @@ impl Fit<'_> {
         if self.config.select == Select::Best && progress.best.is_some() {
             self.take_best()?;
         }
+        self.share.as_ref().map_or(Ok(()), |share| share.take_firsts(self.model))?;
         self.report_clamped();
         Ok(Outcome { seconds: progress.seconds, progress })
     }

@@ -217,9 +217,7 @@ impl Share {
 
     /// Begins a training at one place: everybody takes rank 0's numbers and progress.
     pub fn begin(&self, model: &Model, optimiser: &mut Optimiser, progress: &Progress) -> Result<Progress> {
-        for (name, variable) in checkpoint::variables(&model.store) {
-            self.copy(&variable.detach(), &name)?;
-        }
+        self.take_firsts(model)?;
         for (name, tensor) in optimiser.state() {
             self.copy(&tensor, &name)?;
         }
@@ -227,6 +225,12 @@ impl Share {
         let own = serde_json::to_string(progress).map_err(|error| LabError::config("progress", error.to_string()))?;
         let text = self.group.text_of_first("progress", &own)?;
         serde_json::from_str(&text).map_err(|error| LabError::config("progress of rank 0", error.to_string()))
+    }
+
+    /// Everybody takes rank 0's numbers.
+    pub fn take_firsts(&self, model: &Model) -> Result<()> {
+        let all = checkpoint::variables(&model.store);
+        all.into_iter().try_for_each(|(name, variable)| self.copy(&variable.detach(), &name))
     }
 
     fn copy(&self, tensor: &Tensor, name: &str) -> Result<()> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tch::{Device, Kind, Tensor};
 
-use super::structure::{Gather, MOST_ROWS, Structure, dimensions, of_shape, of_size, stored};
+use super::structure::{Gather, MOST_ROWS, Others, Structure, dimensions, of_shape, of_size, stored};
 use super::{Jacobian, Precision};
 use crate::linalg::{self, Check, Jitter, Named, check_finite, solve_lower};
 use crate::{Error, Result};
@@ -46,6 +46,14 @@ impl Gather for DenseGather {
         match &mut self.moment {
             Some(moment) => *moment = moment.to_device(flat.device()) + flat.mt().matmul(&flat),
             None => self.parts.push(flat),
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, others: &dyn Others) -> Result<()> {
+        match &mut self.moment {
+            Some(moment) => *moment = others.sum(moment)?,
+            None => self.parts = vec![others.rows(&Tensor::f_cat(&self.parts, 0)?)?],
         }
         Ok(())
     }

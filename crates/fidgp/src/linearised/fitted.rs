@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use tch::{Kind, Tensor};
 
-use super::{Directions, Evidence, Misfit, OwnConditional, Precision, Structure, StructureKind, Tangent, curvature};
+use super::{
+    Directions, Evidence, Misfit, Others, OwnConditional, Precision, Structure, StructureKind, Tangent, curvature,
+};
 use crate::layer::Curvature;
 use crate::linalg::check_finite;
 use crate::{Error, Result};
@@ -89,6 +91,20 @@ pub fn fit(
     observe: &dyn Fn(usize, i64, &Tensor) -> Result<Observed>,
     config: &FitConfig,
 ) -> Result<LinearisedPosterior> {
+    fit_with(tangent, batches, (examples, None), observe, config)
+}
+
+/// The same where others look at other batches of the so many examples.
+///
+/// # Errors
+/// As [`fit`], and when the others do not answer.
+pub fn fit_with(
+    tangent: &Tangent,
+    batches: &mut dyn Iterator<Item = Result<Tensor>>,
+    (examples, others): (i64, Option<&dyn Others>),
+    observe: &dyn Fn(usize, i64, &Tensor) -> Result<Observed>,
+    config: &FitConfig,
+) -> Result<LinearisedPosterior> {
     let (mut gather, mut misfit, mut seen) = (None, Misfit::default(), false);
     let mut fitted_to = 0;
     for (number, batch) in batches.enumerate() {
@@ -113,7 +129,15 @@ pub fn fit(
         })?;
     }
     let nothing = || Error::setting("training examples", 0, "a linearised posterior is fitted to data: there are none");
-    let structure = tch::no_grad(|| gather.ok_or_else(nothing)?.finish())?;
+    let mut gather = gather.ok_or_else(nothing)?;
+    if let Some(others) = others {
+        tch::no_grad(|| gather.join(others))?;
+        let own = [misfit.energy, misfit.examples, fitted_to as f64];
+        let all = others.sum(&Tensor::from_slice(&own))?;
+        (misfit.energy, misfit.examples) = (all.double_value(&[0]), all.double_value(&[1]));
+        fitted_to = all.double_value(&[2]) as i64;
+    }
+    let structure = tch::no_grad(|| gather.finish())?;
     settled(tangent, structure, (seen.then_some(misfit), fitted_to), config)
 }
 

@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::carried::Carried;
 use super::dense::ADVICE;
-use super::structure::{Gather, Structure, of_shape, stored};
+use super::structure::{Gather, Others, Structure, of_shape, stored};
 use super::{Jacobian, Precision, Tangent};
 use crate::linalg::check_finite;
 use crate::{Error, Result};
@@ -70,6 +70,13 @@ impl Gather for KroneckerGather {
             let wide = phi.permute([1, 0, 2]).flatten(1, 2); // [R, M·C]
             *row += wide.matmul(&wide.mt()).to_kind(Kind::Double);
             *col += tall.mt().matmul(&tall).to_kind(Kind::Double);
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, others: &dyn Others) -> Result<()> {
+        for (row, col) in &mut self.moments {
+            (*row, *col) = (others.sum(row)?, others.sum(col)?);
         }
         Ok(())
     }

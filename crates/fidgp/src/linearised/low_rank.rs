@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tch::{Kind, Tensor};
 
 use super::dense::ADVICE;
-use super::structure::{Gather, Structure, dimensions, of_shape, of_size, stored};
+use super::structure::{Gather, Others, Structure, dimensions, of_shape, of_size, stored};
 use super::{Jacobian, Precision};
 use crate::Result;
 use crate::linalg::check_finite;
@@ -71,6 +71,14 @@ impl Gather for LowRankGather {
                 self.merge()?;
             }
         }
+        Ok(())
+    }
+
+    /// The leading directions of everybody's leading ones: what is left out is left out by each.
+    fn join(&mut self, others: &dyn Others) -> Result<()> {
+        let all = others.rows(&Tensor::f_cat(&self.held, 0)?)?;
+        self.trace = others.sum(&Tensor::from_slice(&[self.trace]).to_device(all.device()))?.double_value(&[0]);
+        (self.rows, self.held) = (all.size()[0], vec![all]);
         Ok(())
     }
 

@@ -52,6 +52,21 @@ pub trait Structure: Debug + Send {
     }
 }
 
+/// Others who look at training data of their own at the same time, and ask the same in the same order.
+pub trait Others {
+    /// The sum of everybody's tensor.
+    ///
+    /// # Errors
+    /// When they do not answer.
+    fn sum(&self, own: &Tensor) -> Result<Tensor>;
+
+    /// Everybody's rows, in f64, in the order of the examples. `[n, w]` → `[N, w]`
+    ///
+    /// # Errors
+    /// When they do not answer.
+    fn rows(&self, own: &Tensor) -> Result<Tensor>;
+}
+
 /// Takes up the training data, and makes a structure of what it saw.
 pub trait Gather {
     /// Takes up some examples: rows of `Λ^½ J`.
@@ -59,6 +74,12 @@ pub trait Gather {
     /// # Errors
     /// When a number is not finite.
     fn add(&mut self, rows: &Jacobian) -> Result<()>;
+
+    /// Takes up what others saw of examples of their own.
+    ///
+    /// # Errors
+    /// When they do not answer.
+    fn join(&mut self, others: &dyn Others) -> Result<()>;
 
     /// # Errors
     /// When a decomposition fails.

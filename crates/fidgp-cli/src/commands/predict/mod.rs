@@ -15,7 +15,7 @@ use fidgp_lab::{LabError, device};
 use serde_json::{Value, json};
 
 use super::Outcome;
-use super::train::threads_for;
+use super::threads::set_for;
 use crate::args::Predict;
 use rules::Rules;
 use write::Writer;
@@ -30,8 +30,9 @@ struct Said {
 }
 
 pub fn run(arguments: &Predict) -> Outcome {
-    let trained = Trained::open(&arguments.model, device::choose(&arguments.device)?)?;
-    tch::set_num_threads(threads_for(&trained.config, arguments.threads)?);
+    let device = device::choose(&arguments.device)?;
+    set_for(&arguments.model, arguments.threads)?;
+    let trained = Trained::open(&arguments.model, device)?;
     let effort = effort(arguments, &trained)?;
     let rules = Rules::open(&arguments.model, &trained, effort)?;
     let mut writer = Writer::new(arguments);

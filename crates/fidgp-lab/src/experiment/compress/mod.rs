@@ -8,7 +8,7 @@ mod report;
 pub use budget::Budget;
 pub use candidates::LayerSize;
 pub use figure::FIGURE;
-pub use report::{CompressReport, Point, Way};
+pub use report::{CompressReport, Drawn, Point, Tuned, Way};
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ use super::wrap::keep;
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::evaluate;
-use crate::model::{Model, Signature};
+use crate::model::{Model, OwnPart, Signature};
 use crate::record::commit;
 use crate::run_folder::{RunContext, refuse_to_mix};
 use crate::source::batches;
@@ -83,6 +83,7 @@ pub fn compress(
     let trained = Point::of(Way::Plain, &candidates.dense(), &candidates, press.measure(&plain, &sets.test)?);
     let (chosen_config, chosen) = press.model(&sizes, Way::ByLayer)?;
     let point = Point::of(Way::ByLayer, &sizes, &candidates, press.measure(&chosen, &sets.test)?);
+    let point = point.with(press.drawn(&chosen, &sets.test)?);
     let curve = press.curve(&asked.curve, say)?;
     if save {
         keep(&chosen_config, context, &chosen, Some(&sets.train), &sets.test)?;
@@ -95,6 +96,7 @@ pub fn compress(
         layers: candidates.sizes(&sizes),
         trained,
         chosen: point,
+        tuned: None,
         curve,
         test_images: sets.test.rows(),
         moment_images: asked.images.min(sets.train.rows()),
@@ -187,7 +189,9 @@ impl Press<'_> {
             let own = self.candidates.by_layer(same)?;
             for (way, sizes) in [(Way::OneSize, &one), (Way::OneSizeWeighted, &one), (Way::ByLayer, &own)] {
                 let (_, model) = self.model(sizes, way)?;
-                points.push(Point::of(way, sizes, self.candidates, self.measure(&model, &self.sets.test)?));
+                let point = Point::of(way, sizes, self.candidates, self.measure(&model, &self.sets.test)?);
+                let by_layer = way == Way::ByLayer;
+                points.push(if by_layer { point.with(self.drawn(&model, &self.sets.test)?) } else { point });
             }
         }
         Ok(points)
@@ -211,9 +215,21 @@ impl Press<'_> {
 
     /// At the posterior mean.
     fn measure(&self, model: &Model, set: &Set) -> Result<Quality> {
+        self.measured(model, set, Draws::at_mean(model.network.as_ref())?)
+    }
+
+    /// With draws of the weights, as many as the config says.
+    fn drawn(&self, model: &Model, set: &Set) -> Result<Drawn> {
+        let draws = model.draws(self.config.predict.draws, Key::new(self.config.seed).fold("predict"))?;
+        let count = draws.count;
+        let Quality { accuracy, nll, ece } = self.measured(model, set, draws)?;
+        Ok(Drawn { draws: count, accuracy, nll, ece })
+    }
+
+    fn measured(&self, model: &Model, set: &Set, draws: Draws) -> Result<Quality> {
         let images = set.source(self.config, model, SplitRole::Measuring, self.context.device)?;
-        let draws = Draws::at_mean(model.network.as_ref())?;
-        let metrics = evaluate::classify(draws, images.chunks(self.config.predict.batch_size))?.metrics;
+        let chunks = images.chunks(self.config.predict.batch_size);
+        let metrics = evaluate::classify(draws, chunks, &OwnPart::default())?.metrics;
         let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
         Ok(Quality { accuracy: metric(names::CLS_ACC), nll: metric(names::CLS_NLL), ece: metric(names::CAL_ECE) })
     }

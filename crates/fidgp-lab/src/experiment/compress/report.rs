@@ -12,7 +12,7 @@ use crate::record::Hardware;
 /// The version of the document.
 pub(super) const SCHEMA: &str = "fidgp-compress/1";
 
-/// A compressed network and what it is compared with, measured at the posterior mean, nothing trained.
+/// A compressed network and what it is compared with, measured at the posterior mean and with draws before anything is trained.
 #[derive(Clone, Debug, Serialize)]
 pub struct CompressReport {
     /// `fidgp-compress/1`.
@@ -29,6 +29,9 @@ pub struct CompressReport {
     pub trained: Point,
     /// What came of the budget.
     pub chosen: Point,
+    /// The same network after a short training, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<Tuned>,
     /// The ways side by side, at equal numbers of parameters.
     pub curve: Vec<Point>,
     /// Test images everything is measured on.
@@ -88,9 +91,41 @@ pub struct Point {
     pub nll: f64,
     /// Expected calibration error, 15 bins.
     pub ece: f64,
+    /// The same with draws of the weights; none for the trained network, and for one size for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
+}
+
+/// What the mean of several draws of the weights gives.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Drawn {
+    /// How many.
+    pub draws: u64,
+    /// Fraction of images that are right.
+    pub accuracy: f64,
+    /// NLL.
+    pub nll: f64,
+    /// Expected calibration error, 15 bins.
+    pub ece: f64,
+}
+
+/// A compressed network that was trained for a while.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tuned {
+    /// Epochs of training.
+    pub epochs: u64,
+    /// What logits are divided by, fitted to validation images; none without such images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// What it gives on the test images.
+    pub drawn: Drawn,
 }
 
 impl Point {
+    pub(super) fn with(self, drawn: Drawn) -> Self {
+        Self { drawn: Some(drawn), ..self }
+    }
+
     pub(super) fn of(way: Way, sizes: &Sizes, candidates: &Candidates, quality: Quality) -> Self {
         let parameters = candidates.numbers(sizes);
         let Quality { accuracy, nll, ece } = quality;
@@ -103,8 +138,16 @@ impl Point {
             accuracy,
             nll,
             ece,
+            drawn: None,
         }
     }
+}
+
+/// A line of the table: what it is, parameters and their share, accuracy, NLL, ECE.
+fn line(f: &mut fmt::Formatter<'_>, what: &str, (parameters, share): (i64, f64), scores: [f64; 3]) -> fmt::Result {
+    let [accuracy, nll, ece] = scores;
+    let (share, accuracy, ece) = (100.0 * share, 100.0 * accuracy, 100.0 * ece);
+    writeln!(f, "{what:<35}  {parameters:>10}  {share:>6.1} %  {accuracy:>10.2}  {nll:>6.4}  {ece:>9.2}")
 }
 
 impl Display for CompressReport {
@@ -137,9 +180,18 @@ impl Display for CompressReport {
             "ECE(15) %"
         )?;
         for point in [&self.trained, &self.chosen].into_iter().chain(&self.curve) {
-            let (share, accuracy, ece) = (100.0 * point.share, 100.0 * point.accuracy, 100.0 * point.ece);
-            let (way, parameters, nll) = (point.way.words(), point.parameters, point.nll);
-            writeln!(f, "{way:<35}  {parameters:>10}  {share:>6.1} %  {accuracy:>10.2}  {nll:>6.4}  {ece:>9.2}")?;
+            let size = (point.parameters, point.share);
+            line(f, point.way.words(), size, [point.accuracy, point.nll, point.ece])?;
+            if let Some(drawn) = &point.drawn {
+                let what = format!("… mean of {} weight draws", drawn.draws);
+                line(f, &what, size, [drawn.accuracy, drawn.nll, drawn.ece])?;
+            }
+        }
+        if let Some(Tuned { epochs, temperature, drawn }) = &self.tuned {
+            let calibrated = if temperature.is_some() { ", calibrated" } else { "" };
+            writeln!(f, "\nafter {epochs} epochs of training{calibrated}, mean of {} weight draws", drawn.draws)?;
+            let size = (self.chosen.parameters, self.chosen.share);
+            line(f, self.chosen.way.words(), size, [drawn.accuracy, drawn.nll, drawn.ece])?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::predict::Trained;
 use crate::record::Figure;
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::{TrainedOn, write_classes};
-use crate::source::{Chunks, ImageSet, Source};
+use crate::source::{ImageSet, Source};
 
 /// Images at most that are also looked at with their pixels permuted.
 const IMAGES_SCRAMBLED: usize = 128;
@@ -83,26 +83,24 @@ impl Classification {
     }
 
     fn measured(&self, model: &Model, images: &dyn ImageSet, draws: u64) -> Result<Measured> {
-        measured_classes(&self.config, model, images.chunks(self.config.predict.batch_size), draws)
+        let key = Key::new(self.config.seed).fold("predict");
+        let size = self.config.predict.batch_size;
+        let part = model.parts.part(images.len().div_ceil(size));
+        let chunks = images.some_chunks(size, part.own.clone());
+        let found = if model.posterior.is_some() {
+            let mut law = model.law(draws, key, 0)?;
+            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &part)?
+        } else {
+            evaluate::classify(model.draws(draws, key)?, chunks, &part)?
+        };
+        Ok(Measured {
+            metrics: found.metrics,
+            notes: found.notes,
+            examples: Some(found.examples),
+            figure: Some(Figure::Classification(found.figure)),
+            aside: 0.0,
+        })
     }
-}
-
-/// What a model says of chunks of inputs with a class each, against their classes.
-pub(super) fn measured_classes(config: &RunConfig, model: &Model, chunks: Chunks, draws: u64) -> Result<Measured> {
-    let key = Key::new(config.seed).fold("predict");
-    let found = if model.posterior.is_some() {
-        let mut law = model.law(draws, key, 0)?;
-        evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks)?
-    } else {
-        evaluate::classify(model.draws(draws, key)?, chunks)?
-    };
-    Ok(Measured {
-        metrics: found.metrics,
-        notes: found.notes,
-        examples: Some(found.examples),
-        figure: Some(Figure::Classification(found.figure)),
-        aside: 0.0,
-    })
 }
 
 impl Task for Classification {

@@ -59,17 +59,18 @@ impl Segmentation {
     fn measured(&self, model: &Model, set: &PairSource, draws: u64, want: Want) -> Result<Measured> {
         let run = if let Want::Everything(run) = want { run } else { None };
         let (mut maps, mut aside) = (Maps::spread(set.names()), 0.0);
+        let drawn = if run.is_some() { maps.rows.clone() } else { Vec::new() };
         let found = segment_set(
             model,
             (&self.config.predict, draws),
             Key::new(self.config.seed).fold("predict"),
             (set, &self.sets.train.class_names),
-            &mut |first, segmented, masks| {
+            (&|rows| drawn.iter().any(|row| rows.contains(row)), &mut |first, segmented, masks| {
                 let (Some(run), began) = (run, Instant::now()) else { return Ok(()) };
                 maps.draw(run, set, first, segmented, masks)?;
                 aside += began.elapsed().as_secs_f64();
                 Ok(())
-            },
+            }),
         )?;
         let figure = crate::record::Segmentation { maps: maps.drawn, ..found.figure };
         Ok(Measured {

@@ -2,19 +2,21 @@
 
 use std::path::Path;
 
+use fidgp::Key;
 use fidgp_data::{Standardiser, Table};
 use fidgp_metrics::names;
 use tch::{Device, Tensor};
 
-use super::classification::measured_classes;
 use super::regression::rows_spread;
 use super::{HeldOut, Measure, Measured, SplitRole, Spreads, Task};
 use crate::config::{DataConfig, Known, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
+use crate::evaluate;
 use crate::files::VIEW_FILE;
 use crate::json;
 use crate::model::{Model, Signature};
 use crate::predict::Trained;
+use crate::record::Figure;
 use crate::run_folder::{TrainedOn, write_classes};
 use crate::source::{Source, TableSource, TableView};
 
@@ -79,10 +81,30 @@ impl TableClasses {
     }
 
     fn measured(&self, model: &Model, table: &Table, draws: u64) -> Result<Measured> {
+        let key = Key::new(self.config.seed).fold("predict");
         let source = self.source(table, model.store.device())?;
-        let chunk = (source.batches(self.config.predict.batch_size), source.targets);
-        let chunks = Box::new(std::iter::once(Ok(chunk)));
-        measured_classes(&self.config, model, chunks, draws)
+        let (size, rows) = (self.config.predict.batch_size, table.rows());
+        let batches = source.batches(size);
+        let part = model.parts.part(batches.len());
+        let own = part.rows(size, rows);
+        let labels = source.targets.narrow(0, own.start as i64, own.len() as i64);
+        let chunks = Box::new(std::iter::once(Ok((
+            batches[part.own.clone()].iter().map(Tensor::shallow_clone).collect(),
+            labels,
+        ))));
+        let found = if model.posterior.is_some() {
+            let mut law = model.law(draws, key, 0)?;
+            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &part)?
+        } else {
+            evaluate::classify(model.draws(draws, key)?, chunks, &part)?
+        };
+        Ok(Measured {
+            metrics: found.metrics,
+            notes: found.notes,
+            examples: Some(found.examples),
+            figure: Some(Figure::Classification(found.figure)),
+            aside: 0.0,
+        })
     }
 }
 
