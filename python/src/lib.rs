@@ -3,6 +3,7 @@
 
 mod errors;
 mod model;
+mod pixels;
 mod rows;
 mod rules;
 mod said;

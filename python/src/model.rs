@@ -7,6 +7,7 @@ use fidgp::predict::{Effort, WeightDraws};
 use fidgp_data::{ColumnEncoding, Picture};
 use fidgp_decision::Calibration;
 use fidgp_decision::decide::Judge;
+use fidgp_lab::ood::score_pictures;
 use fidgp_lab::predict::{Predictor, Trained};
 use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::View;
@@ -18,6 +19,7 @@ use pyo3::types::PyDict;
 use tch::Tensor;
 
 use crate::errors::of_lab;
+use crate::pixels::SaidOfPixels;
 use crate::rows::{self, Rows};
 use crate::rules::Fresh;
 use crate::said::SaidOfClasses;
@@ -112,16 +114,38 @@ impl Engine {
 
     /// A picture of any size in the model's. `[H, W, 3]` → `[C, S, S]`
     fn resized<'py>(&self, py: Python<'py>, rgb: PyReadonlyArray3<u8>) -> PyResult<Bound<'py, PyArray3<u8>>> {
-        let &[height, width, _] = rgb.shape() else { return Err(PyValueError::new_err("a picture is [H, W, 3]")) };
-        fidgp_files::limits::check_pixels(width as u32, height as u32, rgb.len())
-            .map_err(|exceeded| PyValueError::new_err(exceeded.to_string()))?;
-        let bytes = rgb.as_slice()?.to_vec();
-        let seen = py.detach(|| {
-            let picture = Picture::from_rgb(width as u32, height as u32, bytes);
-            let picture = picture.ok_or_else(|| LabError::config("picture", "is not [H, W, 3] of bytes"))?;
-            self.sight()?.centre(&picture)
-        });
+        let picture = picture(&rgb)?;
+        let seen = py.detach(|| self.sight()?.centre(&picture));
         self.shaped(py, seen)
+    }
+
+    /// Segments a picture's file.
+    fn segment_file<'py>(&self, py: Python<'py>, file: PathBuf, draws: Option<u64>) -> PyResult<Bound<'py, PyDict>> {
+        let (picture, effort) = (py.detach(|| Picture::open(&file)), effort(draws, None)?);
+        let picture = picture.map_err(|error| of_lab(&LabError::from(error)))?;
+        self.segmented(py, &picture, effort)
+    }
+
+    /// Segments a picture of any size. `[H, W, 3]`
+    fn segment<'py>(
+        &self,
+        py: Python<'py>,
+        rgb: PyReadonlyArray3<u8>,
+        draws: Option<u64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (picture, effort) = (picture(&rgb)?, effort(draws, None)?);
+        self.segmented(py, &picture, effort)
+    }
+
+    /// All scores of `fidgp ood`, for pictures in the model's size, by what it kept of the training images. `[N, C, S, S]`
+    fn ood_scores<'py>(&self, py: Python<'py>, pixels: PyReadonlyArray4<u8>) -> PyResult<Bound<'py, PyDict>> {
+        let pixels = tensor(&pixels)?;
+        let scored = self.with(py, move |held| score_pictures(held.predictor.trained(), &self.folder, &pixels));
+        let columns = PyDict::new(py);
+        for (name, values) in scored.map_err(|error| of_lab(&error))? {
+            columns.set_item(name, values.into_pyarray(py))?;
+        }
+        Ok(columns)
     }
 
     /// Fits rules for decisions to rows that were not trained on. Classes are places among the model's.
@@ -186,6 +210,11 @@ impl Engine {
         })
     }
 
+    fn segmented<'py>(&self, py: Python<'py>, picture: &Picture, effort: Effort) -> PyResult<Bound<'py, PyDict>> {
+        let said = self.with(py, |held| SaidOfPixels::of(&mut held.predictor, picture, effort));
+        said.map_err(|error| of_lab(&error))?.columns(py)
+    }
+
     /// Works on the model without the GIL; it is waited for without it, too. A panic spoils no state that a later call uses.
     fn with<T: Send>(&self, py: Python, work: impl FnOnce(&mut Held) -> T + Send) -> T {
         py.detach(|| work(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -215,6 +244,15 @@ fn columns(trained: &Trained) -> Vec<Column> {
         (column.name().to_owned(), holds, column.levels().to_vec())
     };
     view.columns.columns().iter().map(column).collect()
+}
+
+/// A picture of `[H, W, 3]` bytes.
+fn picture(rgb: &PyReadonlyArray3<u8>) -> PyResult<Picture> {
+    let &[height, width, _] = rgb.shape() else { return Err(PyValueError::new_err("a picture is [H, W, 3]")) };
+    fidgp_files::limits::check_pixels(width as u32, height as u32, rgb.len())
+        .map_err(|exceeded| PyValueError::new_err(exceeded.to_string()))?;
+    Picture::from_rgb(width as u32, height as u32, rgb.as_slice()?.to_vec())
+        .ok_or_else(|| PyValueError::new_err("a picture is [H, W, 3] of bytes"))
 }
 
 fn effort(draws: Option<u64>, tolerance: Option<f64>) -> PyResult<Effort> {

@@ -16,6 +16,8 @@ OTHERS = [
     ("Comparisons", "`fidgp compare CONFIGS…`", "`results/compare`"),
     ("Promises over 200 divisions", "`scripts/decisions/run`", "`results/decision`"),
     ("The 1-D judge", "`scripts/judge`", "`results/judge`"),
+    ("Serving", "`scripts/serve/load --rival`, `scripts/serve/clients`, `scripts/python-times`", "`results/serve`"),
+    ("Sizes on disk", "`scripts/export-types`", "`results/export`"),
     ("Robustness", "`scripts/fuzz`, `scripts/serve/fuzz`", "`results/robustness`"),
 ]
 

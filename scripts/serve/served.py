@@ -13,12 +13,15 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = ROOT / "models/cifar100-resnet18-fidgp"
 
 
-def made(command):
-    """Of what a record is: the command, the commit, the machine."""
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=True)
-    changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, cwd=ROOT)
+def commit_of(run):
+    """The commit that the program was built from, as it wrote it beside what it trained."""
+    return json.loads((Path(run) / "results.json").read_text())["commit"]
+
+
+def made(command, commit):
+    """Of what a record is: the command, the commit of the program, the machine."""
     names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-    return {"command": command, "commit": commit.stdout.strip() + ("-dirty" if changed.stdout else ""), "hardware": {"gpu": None, "cpu": names[0] if names else "", "cores": os.cpu_count()}}
+    return {"command": command, "commit": commit, "hardware": {"gpu": None, "cpu": names[0] if names else "", "cores": os.cpu_count()}}
 
 
 def fidgp(program, *words, cwd=None):

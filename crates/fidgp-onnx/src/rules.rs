@@ -210,7 +210,8 @@ impl Made<'_> {
 
     fn sets(&mut self, rules: &Rules, classes: i64) -> Result<()> {
         let [values, places] = self.top("probabilities", classes);
-        let before = self.node_with("CumSum", &[&values, "fidgp/rules/axis"], &[("exclusive", 1)]);
+        let up_to = self.node("CumSum", &[&values, "fidgp/rules/axis"]);
+        let before = self.node("Sub", &[&up_to, &values]);
         let sorted = Sorted { values, places, before };
         for rule in &rules.sets {
             let row = rule.thresholds.len() > 1;

@@ -16,12 +16,14 @@ use crate::queue::Refused;
 pub struct Failure {
     status: StatusCode,
     why: String,
+    /// Seconds after which to try again, where that may help.
+    again: u64,
 }
 
 impl Failure {
     /// A status and its reason.
     pub fn new(status: StatusCode, why: impl Into<String>) -> Self {
-        Self { status, why: why.into() }
+        Self { status, why: why.into(), again: 1 }
     }
 
     /// A body of a kind that the model does not take.
@@ -44,11 +46,11 @@ impl From<BadRequest> for Failure {
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
-        let status = match refused {
-            Refused::Full => StatusCode::TOO_MANY_REQUESTS,
-            Refused::Gone => StatusCode::SERVICE_UNAVAILABLE,
+        let (status, again) = match refused {
+            Refused::Full(again) => (StatusCode::TOO_MANY_REQUESTS, again),
+            Refused::Gone => (StatusCode::SERVICE_UNAVAILABLE, 1),
         };
-        Self::new(status, refused.to_string())
+        Self { again, ..Self::new(status, refused.to_string()) }
     }
 }
 
@@ -56,7 +58,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(json!({"error": self.why}))).into_response();
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(self.again));
         }
         response
     }

@@ -13,6 +13,7 @@ pub mod limits;
 pub mod log;
 mod metrics;
 pub mod model;
+mod open_files;
 mod page;
 mod plain;
 pub mod protocol;

@@ -31,6 +31,13 @@ pub struct Limits {
     pub shutdown: Duration,
 }
 
+impl Limits {
+    /// Inputs in one request, which must fit into the queue: what does not would be refused for ever.
+    pub fn inputs(&self) -> usize {
+        self.items.min(self.queue)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -1,11 +1,12 @@
 //! The log of predictions: a line of JSON for each answer, for `fidgp monitor`. Off unless asked for; inputs only on request.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fidgp_files::write::open_own;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
@@ -36,7 +37,7 @@ impl PredictionLog {
     /// # Errors
     /// When the file cannot be written.
     pub fn open(path: &Path, most: u64, kept: usize, inputs: bool) -> io::Result<Self> {
-        let file = append_to(path)?;
+        let file = open_own(path)?;
         let written = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), most, kept, inputs, file: Mutex::new((file, written)) })
     }
@@ -66,7 +67,7 @@ impl PredictionLog {
         }
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if file.1 > 0 && file.1 + lines.len() as u64 > self.most {
-            *file = (self.begin_anew()?, 0);
+            *file = (begin_anew(&self.path, self.kept, open_own)?, 0);
         }
         if let Err(error) = file.0.write_all(lines.as_bytes()) {
             let _ = file.0.set_len(file.1); // no half line stays on a full disk
@@ -75,31 +76,28 @@ impl PredictionLog {
         file.1 += lines.len() as u64;
         Ok(())
     }
-
-    /// Moves every file on by one number, and opens a new one.
-    fn begin_anew(&self) -> io::Result<File> {
-        let numbered = |number: usize| {
-            let mut name = self.path.clone().into_os_string();
-            name.push(format!(".{number}"));
-            PathBuf::from(name)
-        };
-        if self.kept == 0 {
-            unless_gone(std::fs::remove_file(&self.path))?;
-        } else {
-            for number in (1..self.kept).rev() {
-                unless_gone(std::fs::rename(numbered(number), numbered(number + 1)))?;
-            }
-            unless_gone(std::fs::rename(&self.path, numbered(1)))?;
-        }
-        append_to(&self.path)
-    }
 }
 
-fn append_to(path: &Path) -> io::Result<File> {
-    if path.symlink_metadata().is_ok_and(|found| found.file_type().is_symlink()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a symbolic link; name the file itself"));
+/// Moves every file on by one number, and opens a new one. Where there is none to make room for, none is moved: if the new one
+/// cannot be opened, now and at each further try, the old ones stay what they are.
+fn begin_anew(path: &Path, kept: usize, open: impl Fn(&Path) -> io::Result<File>) -> io::Result<File> {
+    let numbered = |number: usize| {
+        let mut name = path.to_owned().into_os_string();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(_) if kept == 0 => unless_gone(std::fs::remove_file(path))?,
+        Ok(_) => {
+            for number in (1..kept).rev() {
+                unless_gone(std::fs::rename(numbered(number), numbered(number + 1)))?;
+            }
+            unless_gone(std::fs::rename(path, numbered(1)))?;
+        }
     }
-    OpenOptions::new().create(true).append(true).open(path)
+    open(path)
 }
 
 /// Remarks repeat values of the input (`age = 200 lies outside …`): only their number is written.
@@ -180,6 +178,25 @@ mod tests {
         assert_eq!((&line["remarks"], &line["decision"]), (&2.into(), &"out-of-distribution".into()));
         let line = written(&folder.path().join("with"), true);
         assert!(line["reason"].as_str().unwrap().contains("4242") && line["features"].is_array(), "{line}");
+    }
+
+    /// A file that cannot be opened (too many are open, say) costs lines, and no old file.
+    #[test]
+    fn a_new_file_that_cannot_be_opened_costs_no_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let named = |name: &str| folder.path().join(name);
+        for (name, text) in [("log.jsonl", "c"), ("log.jsonl.1", "b"), ("log.jsonl.2", "a")] {
+            std::fs::write(named(name), text).unwrap();
+        }
+        for _ in 0..3 {
+            assert!(begin_anew(&path, 3, |_| Err(io::Error::other("too many open files"))).is_err());
+        }
+        let text = |name: &str| std::fs::read_to_string(named(name)).unwrap_or_default();
+        let found = ["log.jsonl.1", "log.jsonl.2", "log.jsonl.3"].map(text);
+        assert_eq!(found, ["c", "b", "a"]);
+        begin_anew(&path, 3, open_own).unwrap();
+        assert_eq!((found, text("log.jsonl").len()), (["log.jsonl.1", "log.jsonl.2", "log.jsonl.3"].map(text), 0));
     }
 
     /// As `logrotate` does it.

@@ -102,6 +102,8 @@ pub struct Signature {
     pub takes: Takes,
     /// Output.
     pub gives: Outputs,
+    /// Weight draws where a request asks for none; 0 for a posterior that needs none, at whatever number is asked for.
+    pub draws: u64,
     /// Levels of its sets or intervals.
     pub levels: Vec<f64>,
     /// Whether it scores how unlike the training data an input is.
@@ -114,6 +116,17 @@ impl Signature {
     /// Whether it draws until an error is small enough: classes of pictures.
     pub fn bears_tolerance(&self) -> bool {
         matches!((&self.takes, &self.gives), (Takes::Pictures { .. }, Outputs::Classes(_)))
+    }
+
+    /// Inputs to give it at once, so that a step takes no more than a batch with its own draws does: between steps it can be stopped.
+    /// Segmentation looks at each picture alone in any case.
+    pub fn step(&self, options: &Options, batch: usize) -> usize {
+        let asked = options.draws.unwrap_or(self.draws).max(1);
+        match self.gives {
+            Outputs::Pixels(_) => 1,
+            _ if self.draws == 0 || asked <= self.draws => batch.max(1),
+            _ => ((batch as u64).saturating_mul(self.draws) / asked).max(1) as usize,
+        }
     }
 
     /// Whether its answers may have remarks: on cells that are missing, or rules that do not fit.
@@ -140,4 +153,28 @@ pub enum ModelError {
     /// The model failed; the words are for the log.
     #[error("{0}")]
     Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(gives: Outputs, draws: u64) -> Signature {
+        let takes = Takes::Pictures { size: None };
+        Signature { takes, gives, draws, levels: Vec::new(), scores_ood: false, decides: false }
+    }
+
+    #[test]
+    fn more_draws_make_smaller_steps() {
+        let asked = |draws| Options { draws, tolerance: None };
+        let classes = signature(Outputs::Classes(Vec::new()), 8);
+        for (draws, expected) in
+            [(None, 64), (Some(1), 64), (Some(8), 64), (Some(9), 56), (Some(256), 2), (Some(u64::MAX), 1)]
+        {
+            assert_eq!(classes.step(&asked(draws), 64), expected, "{draws:?}");
+        }
+        assert_eq!(classes.step(&Options { draws: Some(256), tolerance: Some(0.01) }, 64), 2);
+        assert_eq!(signature(Outputs::Number("y".to_owned()), 0).step(&asked(Some(256)), 64), 64, "it draws nothing");
+        assert_eq!(signature(Outputs::Pixels(Vec::new()), 8).step(&asked(None), 64), 1);
+    }
 }

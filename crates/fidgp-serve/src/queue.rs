@@ -19,9 +19,9 @@ pub type Answers = Vec<Result<Answer, ModelError>>;
 /// Why a request was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Too many inputs wait already.
-    #[error("too many inputs are waiting for this model; try again in a second")]
-    Full,
+    /// Too many inputs wait already; at its pace the model has answered them in so many seconds.
+    #[error("too many inputs are waiting for this model; try again in {0} s")]
+    Full(u64),
     /// The worker has ended.
     #[error("this model is no longer served")]
     Gone,
@@ -80,8 +80,9 @@ impl Queue {
         let limits = limits.clone();
         let (time, most) = (limits.time, limits.queue);
         let (counted, paced) = (waiting.clone(), pace.clone());
+        let (left, in_company, own) = (None, false, signature.clone());
         let mut worker =
-            Worker { jobs, waiting: counted, pace: paced, limits, metrics, turns, left: None, in_company: false };
+            Worker { jobs, waiting: counted, pace: paced, limits, metrics, turns, left, in_company, signature: own };
         std::thread::Builder::new().name(format!("model {name}")).spawn(move || worker.run(model.as_mut()))?;
         Ok(Self { sender, waiting, most, pace, time, signature })
     }
@@ -103,18 +104,25 @@ impl Queue {
     pub async fn ask(&self, items: Vec<Item>, options: Options) -> Result<Answers, Refused> {
         let (reply, answers) = oneshot::channel();
         let count = items.len();
-        if self.waiting() as f64 * self.pace.seconds() > self.time.as_secs_f64() {
-            return Err(Refused::Full);
+        let ahead = self.waiting() as f64 * self.pace.seconds();
+        let full = || Refused::Full(again(ahead, self.time));
+        if ahead > self.time.as_secs_f64() {
+            return Err(full());
         }
-        let place = Place::take(&self.waiting, count, self.most).ok_or(Refused::Full)?;
+        let place = Place::take(&self.waiting, count, self.most).ok_or_else(full)?;
         match self.sender.try_send(Job { items, options, reply, begun: Instant::now() }) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Err(Refused::Full),
+            Err(TrySendError::Full(_)) => return Err(full()),
             Err(TrySendError::Disconnected(_)) => return Err(Refused::Gone),
         }
         place.keep(); // the worker gives it back
         answers.await.map_err(|_| Refused::Gone)
     }
+}
+
+/// When to come again, whole seconds: when what waits is answered, and no later than a request may take.
+fn again(ahead: f64, time: Duration) -> u64 {
+    (ahead.ceil() as u64).clamp(1, time.as_secs().max(1))
 }
 
 /// Room in the queue for some inputs, given back unless it is kept.
@@ -155,6 +163,7 @@ struct Worker {
     left: Option<Job>,
     /// Whether the last batch was of several requests.
     in_company: bool,
+    signature: Signature,
 }
 
 impl Worker {
@@ -172,11 +181,12 @@ impl Worker {
             None => self.jobs.recv().ok()?,
         };
         let (options, mut count, mut jobs) = (first.options, first.items.len(), vec![first]);
+        let most = self.signature.step(&options, self.limits.batch);
         let others = self.in_company || self.waiting.load(Ordering::Acquire) > count;
         let until = Instant::now() + if others { self.limits.window } else { Duration::ZERO };
-        while count < self.limits.batch {
+        while count < most {
             match self.jobs.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(job) if job.options == options && count + job.items.len() <= self.limits.batch => {
+                Ok(job) if job.options == options && count + job.items.len() <= most => {
                     count += job.items.len();
                     jobs.push(job);
                 }
@@ -212,7 +222,7 @@ impl Worker {
         }
     }
 
-    /// All answers, batch by batch. Where a batch fails, each of its inputs is asked alone: one that the model cannot bear
+    /// All answers, step by step: a batch, or less of it where more draws are asked for. Where a step fails, each of its inputs is asked alone: one that the model cannot bear
     /// spoils no other, not even of its own request.
     /// Where nobody waits for an answer any more it stops. With the answers it says how long the model took.
     fn predict(
@@ -223,8 +233,8 @@ impl Worker {
         gone: &dyn Fn() -> bool,
     ) -> (Answers, Duration) {
         let (mut answers, mut computed) = (Vec::with_capacity(items.len()), Duration::ZERO);
-        for batch in items.chunks(self.limits.batch.max(1)) {
-            let _turn = self.turns.take(); // for each batch anew: a long request lets other models in between
+        for batch in items.chunks(self.signature.step(options, self.limits.batch)) {
+            let _turn = self.turns.take(); // for each step anew: a long request lets other models in between
             if gone() {
                 break;
             }
@@ -255,4 +265,17 @@ fn attempt(model: &mut dyn Model, batch: &[Item], options: &Options) -> Result<A
         return Ok(answered);
     }
     Err(ModelError::Failed(format!("the model gave {} answers to {} inputs", answered.len(), batch.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_are_refused_come_again_when_what_waits_is_answered() {
+        let minute = Duration::from_secs(60);
+        let times: Vec<u64> = [0.0, 0.2, 3.2, 59.0, 1e300].into_iter().map(|ahead| again(ahead, minute)).collect();
+        assert_eq!(times, [1, 1, 4, 59, 60]);
+        assert_eq!(again(5.0, Duration::from_millis(200)), 1);
+    }
 }

@@ -231,7 +231,7 @@ mod tests {
     impl Model for Silent {
         fn signature(&self) -> Signature {
             let (takes, gives) = (Takes::Pictures { size: None }, Outputs::Pixels(Vec::new()));
-            Signature { takes, gives, levels: Vec::new(), scores_ood: false, decides: false }
+            Signature { takes, gives, draws: 8, levels: Vec::new(), scores_ood: false, decides: false }
         }
 
         fn predict(&mut self, _: &[Item], _: &Options) -> Result<Answers, ModelError> {

@@ -82,7 +82,7 @@ impl<'de> Visitor<'de> for Rows<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Item>, A::Error> {
-        let (mut rows, most) = (Vec::new(), self.0.limits.items);
+        let (mut rows, most) = (Vec::new(), self.0.limits.inputs());
         while rows.len() < most {
             match list.next_element_seed(Row { form: self.0, number: rows.len() })? {
                 Some(row) => rows.push(row),
@@ -204,6 +204,7 @@ mod tests {
         Signature {
             takes,
             gives: Outputs::Number("y".to_owned()),
+            draws: 8,
             levels: Vec::new(),
             scores_ood: false,
             decides: false,

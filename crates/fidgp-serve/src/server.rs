@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::bodies::Room;
 use crate::limits::Limits;
 use crate::log::PredictionLog;
+use crate::open_files;
 use crate::repository::Repository;
 use crate::routes::{App, LOOK_EVERY, router};
 use crate::security::{Neighbours, Token};
@@ -107,7 +108,7 @@ impl Server {
         tokio::spawn(end_when_asked(stop, handle.clone(), app.clone()));
         tokio::spawn(look_for_changes(app.clone()));
         let service = router(app.clone()).into_make_service();
-        let counted = Counted(Arc::new(Semaphore::new(app.limits.connections)));
+        let counted = Counted(Arc::new(Semaphore::new(open_files::connections(app.limits.connections))));
         let server = axum_server::from_tcp(listener)?.handle(handle);
         match tls {
             None => within(server.acceptor(counted), &app.limits).serve(service).await,

@@ -89,6 +89,7 @@ fn the_unit_and_the_dockerfile_agree_with_the_program() {
         lines[0].to_owned()
     };
     is_a_command(&value("ExecStart").split(' ').map(str::to_owned).collect::<Vec<_>>(), "fidgp.service");
+    assert!(value("LimitNOFILE").parse::<usize>().unwrap() >= 2 * Limits::default().connections);
     assert!(value("TimeoutStopSec").parse::<u64>().unwrap() > Limits::default().shutdown.as_secs());
     for line in unit.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', '['])) {
         assert!(line.split_once('=').is_some_and(|(key, _)| key.chars().all(char::is_alphanumeric)), "{line}");

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, List
 
 from . import conformal, metrics
 from ._model import Model, load
-from ._said import ClassPredictions, NumberPredictions
+from ._said import ClassPredictions, NumberPredictions, PixelPredictions
 from ._train import Wrapped, train, wrap
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "FidgpRegressor",
     "Model",
     "NumberPredictions",
+    "PixelPredictions",
     "Wrapped",
     "conformal",
     "load",

@@ -14,7 +14,7 @@ from . import _libtorch, _said
 from ._arrays import as_array, labels, numbers
 from ._pictures import in_size, pictures
 from ._rows import as_cells, as_numbers
-from ._said import ClassPredictions, NumberPredictions, Numbers
+from ._said import ClassPredictions, NumberPredictions, Numbers, PixelPredictions
 
 if TYPE_CHECKING:
     from . import _fidgp
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 BATCH = 64  # pictures that go through the network at once, as in `fidgp predict`
 OF_CLASSES = ("total", "epistemic", "confidence", "log_density")
 OF_NUMBERS = ("epistemic", "total")
+OF_PIXELS = ("total", "epistemic")
+
+Predictions = Union[ClassPredictions, NumberPredictions, PixelPredictions]
 
 
 class Model:
@@ -31,20 +34,18 @@ class Model:
     """
 
     def __init__(self, engine: _fidgp.Engine, folder: Path) -> None:
-        if engine.kind == "pixels":
-            raise ValueError(f"{folder} segments pictures, which the Python package does not do; use `fidgp predict`")
         self._engine = engine
         self.folder = folder
 
     @property
     def kind(self) -> str:
-        """What it predicts: `classes` or `numbers`."""
+        """What it predicts: `classes`, `numbers`, or `pixels` (a class for every pixel of a picture)."""
         return self._engine.kind
 
     @property
     def takes(self) -> str:
         """What it predicts them from: `pictures` or `rows`."""
-        return "rows" if self._engine.image is None else "pictures"
+        return "rows" if self._engine.image is None and self.kind != "pixels" else "pictures"
 
     @property
     def classes(self) -> List[str]:
@@ -69,7 +70,7 @@ class Model:
 
     @property
     def image(self) -> Optional[Tuple[int, int, int]]:
-        """Channels, height and width of its pictures; none for rows."""
+        """Channels, height and width of its pictures; none for rows, and where pictures may be of any size."""
         image = self._engine.image
         return image and (image[0], image[1], image[1])
 
@@ -89,7 +90,9 @@ class Model:
         return self._engine.calibrated
 
     def __repr__(self) -> str:
-        if self.takes == "pictures":
+        if self.kind == "pixels":
+            what = f"{len(self.classes)} classes of pixels"
+        elif self.takes == "pictures":
             what = f"{len(self.classes)} classes of pictures {'×'.join(map(str, self.image or ()))}"
         else:
             classes = f"{len(self.classes)} classes of " if self.classes else ""
@@ -99,13 +102,14 @@ class Model:
 
     def predict(
         self, x: Any, *, draws: Optional[int] = None, tolerance: Optional[float] = None
-    ) -> Union[ClassPredictions, NumberPredictions]:
+    ) -> Predictions:
         """Predicts.
 
         A model of a table takes `[N, features]`, one row, or a data frame, whose columns are found by name. Where columns
         hold texts, dates, yes or no, give a data frame or rows of such values; None, NaN and NaT are missing values. A model of
         pictures takes one or several: paths, Pillow images, or `uint8` arrays (`[N, H, W, C]`, `[N, C, H, W]`, or one of
-        them). Pictures of the model's own size are taken as they are, others are resized and cropped as in training.
+        them). Pictures of the model's own size are taken as they are, others are resized and cropped as in training; a model that
+        segments takes them in their own size.
 
         `draws`: weight draws. `tolerance`: for pictures, the largest Monte-Carlo error of a probability; so many draws as
         that needs, at most `draws`.
@@ -120,6 +124,10 @@ class Model:
                 raise ValueError("tolerance is for pictures; give a model of rows its draws")
             said = _said.columns(self._engine.rows(self._rows(x), draws))
             return ClassPredictions(classes=self.classes, **said) if self.classes else NumberPredictions(**said)
+        if self.kind == "pixels":
+            if tolerance is not None:
+                raise ValueError("tolerance is for whole pictures; give a segmentation its draws")
+            return _said.of_pixels(self.classes, [self._segmented(one, draws) for one in pictures(x)])
         parts = [
             self._engine.classify(pixels, number, (draws, tolerance)) for number, pixels in enumerate(self._batches(x))
         ]
@@ -130,16 +138,23 @@ class Model:
 
         `score`: `total`, `epistemic`, `confidence` (one minus the largest probability) or `log_density` (its negative, DDU)
         for classes; `epistemic` or `total` (deviations) for numbers. Where nothing is said, that of the rules of a calibrated
-        model, else the first. `fidgp.metrics.auroc` and `fidgp.conformal.p_values` take such scores. The scores of `fidgp ood`
-        that need statistics of the training data are not among them.
+        model, else the first. For segmentations they are means over the pixels: `total` or `epistemic`.
+        `fidgp.metrics.auroc` and `fidgp.conformal.p_values` take such scores.
+
+        Classes of pictures have the scores of `fidgp ood` as well, by the names of its table (`energy`, `knn`, …), once `fidgp ood`
+        has kept its statistics in the model's folder. Each call fits them anew: give many pictures at once.
         """
-        known = OF_CLASSES if self.classes else OF_NUMBERS
+        known = OF_PIXELS if self.kind == "pixels" else OF_CLASSES if self.classes else OF_NUMBERS
         if score is not None and score not in known:
+            if self.kind == "classes" and self.takes == "pictures":
+                return self._benchmarked(x, score, draws, known)
             raise ValueError(f"score = {score!r} must be one of {', '.join(known)}")
         said = self.predict(x, draws=draws)
+        chosen = score or known[0]
+        if isinstance(said, PixelPredictions):
+            return said.total if chosen == "total" else said.epistemic
         if score is None and said.ood_score is not None:
             return said.ood_score
-        chosen = score or known[0]
         if isinstance(said, NumberPredictions):
             return said.epistemic if chosen == "epistemic" else said.sd
         if chosen == "log_density":
@@ -151,6 +166,18 @@ class Model:
             return best
         return said.total if chosen == "total" else said.epistemic
 
+    def _benchmarked(self, x: Any, score: str, draws: Optional[int], known: Tuple[str, ...]) -> Numbers:
+        """A score of `fidgp ood`."""
+        if draws is not None:
+            raise ValueError(f"draws = {draws} is for {', '.join(known)}; leave it out")
+        try:
+            found = self._engine.ood_scores(np.concatenate(list(self._batches(x))))
+        except ValueError as error:
+            raise ValueError(f"score = {score!r} is none of {', '.join(known)}; for the scores of `fidgp ood`: {error}") from None
+        if score not in found:
+            raise ValueError(f"score = {score!r} must be one of {', '.join([*known, *found])}")
+        return found[score]
+
     def calibrate(self, x: Any, y: Any, **asked: Any) -> Dict[str, Any]:
         """Fits rules for decisions to examples that were not trained on, as `fidgp calibrate` does.
 
@@ -159,6 +186,8 @@ class Model:
         predictions have sets or intervals and decisions. `save` keeps the rules. Returns them, with what was seen of each
         promise under `check`.
         """
+        if self.kind == "pixels":
+            raise ValueError("rules are for classes and numbers, not for segmentations")
         if self.takes == "rows":
             rows = self._rows(x)
             truths = self._labels(y) if self.classes else numbers(y, "y", 1).tolist()
@@ -203,6 +232,13 @@ class Model:
                 yield np.stack([self._seen(one) for one in given[start : start + BATCH]])
             else:
                 yield np.ascontiguousarray(whole[start : start + BATCH])
+
+    def _segmented(self, one: Any, draws: Optional[int]) -> Dict[str, Any]:
+        """What is said of a picture of any size."""
+        if isinstance(one, Path):
+            return self._engine.segment_file(one, draws)
+        rgb = np.repeat(one, 3, axis=2) if one.shape[2] == 1 else one
+        return self._engine.segment(np.ascontiguousarray(rgb), draws)
 
     def _seen(self, one: Any) -> NDArray[np.uint8]:
         """A picture in the model's size. `[C, S, S]`"""

@@ -26,6 +26,8 @@ class _Said:
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -108,6 +110,47 @@ class NumberPredictions(_Said):
 
     def __len__(self) -> int:
         return len(self.mean)
+
+
+Map = NDArray[np.float32]
+
+
+@dataclass(frozen=True, repr=False)
+class PixelPredictions(_Said):
+    """What a model says about every pixel of pictures. Arrays have one entry for each picture; maps are lists, as pictures
+    may differ in size. Uncertainties are in nats."""
+
+    classes: List[str]
+    """The names of the classes."""
+    shares: Numbers
+    """Share of the pixels that are given each class. `[N, classes]`"""
+    total: Numbers
+    """Mean over the pixels of the entropy of the mean: aleatoric + epistemic."""
+    aleatoric: Numbers
+    """What the data leave open, likewise."""
+    epistemic: Numbers
+    """What the weights leave open, likewise."""
+    draws: NDArray[np.int64]
+    """Weight draws that it is the mean of."""
+    label_map: List[NDArray[np.int64]]
+    """The most probable class of every pixel, by its index. `[H, W]` each"""
+    probability_map: List[Map]
+    """Its probability. `[H, W]` each"""
+    total_map: List[Map]
+    """Entropy of the mean. `[H, W]` each"""
+    aleatoric_map: List[Map]
+    """What the data leave open. `[H, W]` each"""
+    epistemic_map: List[Map]
+    """What the weights leave open. `[H, W]` each"""
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+
+def of_pixels(classes: List[str], parts: List[Dict[str, Any]]) -> PixelPredictions:
+    """What was said of several pictures."""
+    fields = {key: [part[key] for part in parts] for key in parts[0]}
+    return PixelPredictions(classes=classes, **{key: all if key.endswith("_map") else np.array(all) for key, all in fields.items()})
 
 
 def columns(said: Dict[str, Any]) -> Dict[str, Any]:

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use fidgp_decision::CALIBRATION_FILE;
+use fidgp_lab::config::DataConfig;
 use fidgp_lab::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
+use fidgp_lab::model::{self, PlainBytes};
 use fidgp_lab::model_folder::{self, Dtype, GraphRequest, Rounding, Weights};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::run_folder::RunContext;
@@ -40,7 +42,8 @@ fn file(arguments: &Export) -> Outcome {
     }
     let trained = opened(arguments, Device::Cpu)?;
     if arguments.format == Format::Torch {
-        refuse(&[("--draws", arguments.draws.is_some()), ("--normalised", arguments.normalised)], "--format onnx")?;
+        let draws = arguments.draws.as_deref().is_some_and(|draws| draws != "mean");
+        refuse(&[("--draws", draws), ("--normalised", arguments.normalised)], "--format onnx")?;
         let count = model_folder::export_state_dict(&trained, arguments.draw, out)?;
         super::print(&format!("{}\n", out.display()))?;
         let which = arguments.draw.map_or_else(|| "the posterior mean".to_owned(), |k| format!("draw {k}"));
@@ -147,16 +150,20 @@ fn folder(arguments: &Export) -> Outcome {
     let before = arguments.measure.then(|| measured(&mut trained, run, arguments)).transpose()?;
     let rounding = model_folder::export(run, &trained, dtype(arguments), out)?;
     let after = arguments.measure.then(|| measured(&mut Trained::open(out, device)?, out, arguments)).transpose()?;
-    let measured = before.zip(after);
+    let (measured, plain) = (before.zip(after), plain(&trained));
     if arguments.json {
-        super::print_json(&document(out, &rounding, measured.as_ref()))?;
+        super::print_json(&document(out, &rounding, plain, measured.as_ref()))?;
         return Ok(ExitCode::SUCCESS);
     }
     super::print(&format!("{}\n", out.display()))?;
     if let Some((before, after)) = &measured {
         super::print(&compared(before, after))?;
     }
-    tell!("{:.2} MB of parameters", rounding.bytes as f64 / 1e6);
+    let mb = |bytes: f64| format!("{:.2} MB", bytes / 1e6);
+    let beside = plain.map_or_else(String::new, |PlainBytes { f32, int8 }| {
+        format!("; the plain network takes {} in f32 and {} in int8", mb(f32 as f64), mb(int8 as f64))
+    });
+    tell!("{} of parameters{beside}", mb(rounding.bytes as f64));
     if let Some((layer, change)) = &rounding.worst {
         tell!("rounding changes the mean weight of {layer} most, by {:.3} %", 100.0 * change);
     }
@@ -171,6 +178,16 @@ fn folder(arguments: &Export) -> Outcome {
     }
     tell!("try it with: fidgp predict {} INPUT", super::quoted(&out.display().to_string()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the plain network would take on disk; none where the config alone does not say what the network is like.
+fn plain(trained: &Trained) -> Option<PlainBytes> {
+    let mut config = trained.config.clone();
+    if let (DataConfig::Table(table), Ok(Some(columns))) = (&mut config.data, trained.columns()) {
+        table.inputs.get_or_insert(columns);
+    }
+    let classes = Some(trained.classes.len()).filter(|count| *count > 0);
+    model::plain_bytes(&config, classes).ok()
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -202,9 +219,17 @@ fn compared(before: &Metrics, after: &Metrics) -> String {
     text
 }
 
-fn document(out: &Path, rounding: &Rounding, measured: Option<&(Metrics, Metrics)>) -> Value {
+fn document(
+    out: &Path,
+    rounding: &Rounding,
+    plain: Option<PlainBytes>,
+    measured: Option<&(Metrics, Metrics)>,
+) -> Value {
     let worst = rounding.worst.as_ref().map(|(layer, change)| json!({"layer": layer, "change": change}));
     let mut document = json!({"folder": out, "bytes": rounding.bytes, "kept": rounding.kept, "worst": worst});
+    if let Some(plain) = plain {
+        document["plain_bytes"] = json!(plain);
+    }
     if let Some((before, after)) = measured {
         (document["before"], document["after"]) = (json!(before), json!(after));
     }

@@ -10,7 +10,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("fidgp-files", &[]),
     ("fidgp-decision", &["fidgp-metrics", "fidgp-files"]),
     ("fidgp-report", &["fidgp-metrics", "fidgp-files", "fidgp-decision"]),
-    ("fidgp-serve", &[]),
+    ("fidgp-serve", &["fidgp-files"]),
     ("fidgp-data", &["fidgp-files"]),
     ("fidgp-torch", &[]),
     ("fidgp", &[]),

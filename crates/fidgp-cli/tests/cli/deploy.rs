@@ -128,6 +128,21 @@ fn class_names_are_found_or_numbered() {
     assert_eq!(name("named"), "castle");
 }
 
+/// Counted on the weights themselves: those of the posterior mean are a plain network's.
+fn plain_bytes(place: &Place) -> Value {
+    place.fidgp(&["export", words(trained()), "--out", "plain.safetensors", "--format", "torch"]).ends(0);
+    let file = fs::read(place.path("plain.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
+    let (mut f32, mut int8) = (0, 0);
+    for (name, tensor) in tensors.iter().filter(|(name, _)| !name.ends_with("num_batches_tracked")) {
+        let (numbers, matrix) = (tensor.shape().iter().product::<usize>(), tensor.shape().len() >= 2);
+        assert_eq!(tensor.data().len(), 4 * numbers, "{name}");
+        f32 += 4 * numbers;
+        int8 += if matrix { numbers + 4 * tensor.shape()[0] } else { 4 * numbers };
+    }
+    serde_json::json!({"f32": f32, "int8": int8})
+}
+
 /// A quarter of the size from the run, and from a folder of another type: the same bytes of parameters, measured, and read back
 /// as they were measured.
 #[test]
@@ -144,6 +159,16 @@ fn bytes_are_measured_and_read_back() {
     assert_eq!(bytes["after"], again["after"]);
     let nll = |said: &Value| said["cls/NLL"].as_f64().unwrap();
     assert!((nll(&bytes["before"]) - nll(&bytes["after"])).abs() < 0.1 && bytes["before"] != bytes["after"], "{bytes}");
+    for metric in ["cls/Acc", "cls/NLL", "cal/ECE", "cls/Entropy", "test/ens_MI"] {
+        let found = ["before", "after"].map(|side| bytes[side][metric].is_f64());
+        assert_eq!(found, [true, true], "{metric} is missing in {bytes}");
+    }
+    let measured =
+        ["export", "full", "--out", "half", "--dtype", "bf16", "--measure", "--data", words(&data), "--device", "cpu"];
+    let said = place.fidgp(&measured).ends(0);
+    assert!(said.out.contains("\ntest/ens_MI "), "its uncertainty is missing in {}", said.out);
+    said.says(&["of parameters; the plain network takes"]);
+    assert_eq!(bytes["plain_bytes"], plain_bytes(&place), "{bytes}");
     let weights = |model: &str| fs::read(place.path(&format!("{model}/model.safetensors"))).unwrap();
     assert!(weights("bytes") == weights("again") && 10 * weights("bytes").len() < 4 * weights("full").len());
     let eval = ["eval", "bytes", "--data", words(&data), "--device", "cpu", "--json"];

@@ -325,7 +325,7 @@ fn what_has_no_graph_is_refused_with_the_reason() {
     place.write("plain.toml", &PLAIN);
     let data = fixture("cifar100-small");
     let words =
-        ["train", "plain.toml", "--data", data.to_str().unwrap(), "--set", "train.epochs=0", "--out", "dropout"];
+        ["train", "plain.toml", "--data", data.to_str().unwrap(), "--set", "train.epochs=1", "--out", "dropout"];
     place.fidgp(&[&words[..], &CPU, &["--set", "method=mc-dropout"]].concat()).ends(0);
     refused(&place.path("dropout"), &["--format onnx", "mc-dropout"]);
     let both = ["export", "dropout", "--draw", "1", "--out", "folder"];

@@ -1,9 +1,10 @@
 //! What a config costs, counted without data or tensors.
 
-use fidgp::layer::blocks_before_randomness;
+use fidgp::layer::{LayerGeometry, blocks_before_randomness};
 pub use fidgp_zoo::Explained;
 pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::cost::{Cost, LayerCost};
+use serde::Serialize;
 use tch::Device;
 use tch::nn::VarStore;
 
@@ -22,6 +23,31 @@ pub fn cost(config: &RunConfig, counting: Counting) -> Result<Cost> {
     let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config, &signature)?;
     let geometry = geometry(config, &signature, outputs)?;
     Ok(fidgp_zoo::cost::cost(&geometry, &config.layer_plan(), counting)?.times(config.copies()))
+}
+
+/// Bytes of the plain network of a config, of one alone where it is an ensemble: what other types are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PlainBytes {
+    /// Every number in f32.
+    pub f32: i64,
+    /// Weight matrices in bytes with a scale for each row, the rest in f32, as our own are stored in int8.
+    pub int8: i64,
+}
+
+/// Bytes of the plain network of a config, as it would be stored; how many classes it has may be known better than the config says.
+///
+/// # Errors
+/// As [`cost`].
+pub fn plain_bytes(config: &RunConfig, classes: Option<usize>) -> Result<PlainBytes> {
+    let signature = Signature::expected(config, classes)?;
+    let (_, outputs) = likelihood(&VarStore::new(Device::Cpu).root(), config, &signature)?;
+    let layers = geometry(config, &signature, outputs)?;
+    let sum = |bytes: &dyn Fn(&LayerGeometry) -> i64| layers.iter().map(bytes).sum();
+    let numbers = |layer: &LayerGeometry| layer.dense_parameters() + layer.buffers();
+    let saved = |layer: &LayerGeometry| {
+        layer.weight().map_or(0, |(rows, _)| 3 * layer.operation.macs() - 4 * rows) // at one position each weight is used once
+    };
+    Ok(PlainBytes { f32: sum(&|layer| 4 * numbers(layer)), int8: sum(&|layer| 4 * numbers(layer) - saved(layer)) })
 }
 
 /// Multiply-accumulates of a prediction of so many inputs with all its passes, factors made before: blocks that

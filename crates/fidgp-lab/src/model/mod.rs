@@ -8,7 +8,7 @@ mod parts;
 mod signature;
 
 pub(crate) use counting::macs_of_prediction;
-pub use counting::{Counting, Explained, cost, prediction_macs, training_macs};
+pub use counting::{Counting, Explained, PlainBytes, cost, plain_bytes, prediction_macs, training_macs};
 pub use normalisation::Normalisation;
 pub use parts::{OwnPart, Parts};
 pub use signature::Signature;

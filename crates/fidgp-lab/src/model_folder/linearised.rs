@@ -95,7 +95,8 @@ pub(super) fn check(trained: &Trained, bytes: &[u8], request: &GraphRequest) -> 
     };
     let (posterior, tangent) = posterior(model)?;
     let features = table.scale.feature_mean.len() as i64;
-    let standard = Key::new(7).fold("export").normal(&[ROWS, features], Kind::Double, Device::Cpu) * 3.0;
+    let standard = Key::new(7).fold("export").normal(&[ROWS, features], Kind::Double, Device::Cpu);
+    let standard = standard * if table.scale.target_log { 1.0 } else { 3.0 }; // exponentials of what is far are too large
     let [mean, sd] = [&table.scale.feature_mean, &table.scale.feature_sd].map(|list| Tensor::from_slice(list));
     let rows = (&standard * sd + mean).to_kind(Kind::Float);
     let ours = posterior.regress(&tangent, likelihood, &[standard.to_kind(Kind::Float)])?;
@@ -103,15 +104,21 @@ pub(super) fn check(trained: &Trained, bytes: &[u8], request: &GraphRequest) -> 
     let graph = Plain::new(&Graph::of_bytes(bytes)?, Kind::Float)?;
     let outputs = graph.run(&[if request.normalised { standard.to_kind(Kind::Float) } else { rows }])?;
     let most = if request.dtype == Dtype::F16 { 30.0 * MOST_APART } else { MOST_APART };
-    let wanted = [
-        ("mean", ours.mean * unit + table.scale.target_mean),
-        ("epistemic", ours.epistemic.sqrt() * unit),
-        ("aleatoric", ours.noise.sqrt() * unit),
-    ];
+    let (mut mean, mut epistemic, mut noise) =
+        (ours.mean * unit + table.scale.target_mean, ours.epistemic * unit.powi(2), ours.noise * unit.powi(2));
+    if table.scale.target_log {
+        let both = &epistemic + &noise;
+        mean = (mean + &both / 2.0).exp();
+        let all = mean.square() * both.expm1();
+        epistemic = mean.square() * epistemic.expm1();
+        noise = (all - &epistemic).clamp_min(0.0);
+    }
+    let wanted = [("mean", mean), ("epistemic", epistemic.sqrt()), ("aleatoric", noise.sqrt())];
     for (name, wanted) in wanted {
         let own = graph.outputs().iter().position(|port| port.name == name).map(|place| &outputs[place]);
         let apart = own.map(|own| (own.to_kind(Kind::Double) - &wanted).abs().max().double_value(&[]));
-        let scale = if name == "mean" { unit } else { wanted.abs().max().double_value(&[]) };
+        let of_unit = name == "mean" && !table.scale.target_log;
+        let scale = if of_unit { unit } else { wanted.abs().max().double_value(&[]) };
         if apart.is_none_or(|apart| apart.is_nan() || apart > most * scale) {
             let why = format!(
                 "= linearised: `{name}` of the graph is {:.2e} from the prediction on {ROWS} random rows: this network has \

@@ -15,6 +15,7 @@ pub mod statistics;
 
 mod altered;
 mod arrays;
+mod asked;
 mod bench;
 mod images;
 mod inducing;
@@ -26,6 +27,7 @@ mod settings;
 mod table;
 
 pub use arrays::run_arrays;
+pub use asked::score_pictures;
 pub use bench::{Benchmark, run};
 pub use combine::Combined;
 pub(crate) use images::checked_id;

@@ -78,8 +78,17 @@ impl Statistics {
 
     /// Reads statistics with this signature; none where the file is missing, broken or of other weights or settings.
     fn read(path: &Path, signature: &Tensor) -> Option<Self> {
+        Self::read_under(path, "signature", signature)
+    }
+
+    /// Reads statistics of this model, whatever images they are of; see [`of_model`].
+    pub(super) fn read_of_model(path: &Path, signature: &Tensor) -> Option<Self> {
+        Self::read_under(path, "model", signature)
+    }
+
+    fn read_under(path: &Path, name: &str, signature: &Tensor) -> Option<Self> {
         let tensors = checkpoint::load(path).ok()?.tensors;
-        if tensors.get("signature")? != signature {
+        if tensors.get(name)? != signature {
             return None;
         }
         let under = |prefix: &'static str| {
@@ -176,6 +185,11 @@ fn weights(weights_sha256: &str) -> Tensor {
     digest(&format!("{VERSION} {weights_sha256}"))
 }
 
+/// The same of the model alone, for who brings pictures and no training images.
+pub(super) fn of_model(weights_sha256: &str, u: &str, temperature: Option<f64>, posterior: Option<&str>) -> Tensor {
+    digest(&format!("{VERSION} {weights_sha256} {}", serde_json::json!([u, temperature, posterior])))
+}
+
 fn digest(text: &str) -> Tensor {
     let digest = Sha256::digest(text);
     Tensor::from_slice(&digest.iter().map(|&byte| i64::from(byte)).collect::<Vec<_>>())
@@ -192,6 +206,8 @@ pub struct StatisticsCache {
     fuller: Option<Tensor>,
     family: Tensor,
     weights: Tensor,
+    /// See [`of_model`].
+    model: Tensor,
 }
 
 impl StatisticsCache {
@@ -210,6 +226,7 @@ impl StatisticsCache {
             fuller: (!basis.gradients).then(|| signature(weights_sha256, &with)),
             family: family(weights_sha256, basis),
             weights: weights(weights_sha256),
+            model: of_model(weights_sha256, &basis.u, basis.temperature, basis.posterior_sha256.as_deref()),
         }
     }
 
@@ -231,7 +248,12 @@ impl StatisticsCache {
         if self.holds_more_than(statistics).unwrap_or(false) {
             return Ok(false);
         }
-        let signatures = [("signature", &self.signature), ("family", &self.family), ("weights", &self.weights)];
+        let signatures = [
+            ("signature", &self.signature),
+            ("family", &self.family),
+            ("weights", &self.weights),
+            ("model", &self.model),
+        ];
         statistics.write(&self.path, &signatures)?;
         Ok(true)
     }

@@ -4,6 +4,7 @@ let columns = []; // what a row has: names, what they hold, texts that are known
 let example = [];
 let gaps = false; // whether a value may be missing
 let chosen = null; // the picture to send
+let described = 0; // how often a model was asked for: an answer to an earlier question is not shown
 
 function headers(more) {
   const token = $("token").value.trim();
@@ -40,9 +41,10 @@ async function listModels() {
 }
 
 async function describe() {
-  const name = $("model").value;
+  const name = $("model").value, turn = ++described;
   if (!name) { $("about").textContent = "No model is ready."; return; }
   const model = await asked("v2/models/" + encodeURIComponent(name), { headers: headers() });
+  if (turn !== described) return;
   const { takes, features, example: middle, target, classes } = model.parameters;
   const rows = takes === "row";
   $("pictures").hidden = rows;
@@ -138,7 +140,7 @@ function overlay(source) {
 }
 
 /* Where the uncertainty comes from, in words. Standard deviations add as squares, entropies as they are. */
-function doubt(input) {
+function inWords(input) {
   const number = input.mean !== undefined;
   const part = (value) => (number ? value * value : Math.max(0, value));
   const all = part(input.aleatoric) + part(input.epistemic);
@@ -166,7 +168,9 @@ function take(file) {
   chosen = file;
   $("preview").hidden = !file;
   if (!file) $("file").value = "";
+  if ($("preview").src) URL.revokeObjectURL($("preview").src);
   if (file) $("preview").src = URL.createObjectURL(file);
+  else $("preview").removeAttribute("src");
 }
 
 function answerOf(input, model) {
@@ -193,7 +197,7 @@ function answerOf(input, model) {
     : [["noise of the data (aleatoric)", input.aleatoric], ["unknown to the model (epistemic)", input.epistemic]];
   nodes.push(element("h2", "Uncertainty"));
   nodes.push(bars(parts.map(([name, value]) => [name, value, round(value)]), Math.max(...parts.map((part) => part[1]), 1e-12)));
-  nodes.push(element("p", doubt(input)));
+  nodes.push(element("p", inWords(input)));
   if (input.ood_p !== undefined) nodes.push(element("p", "Probability of so unusual an input among those like the training data: " + round(input.ood_p)));
   const notes = [...(input.flags || []), ...(input.out_of_range || [])];
   if (notes.length) {
@@ -206,7 +210,8 @@ function answerOf(input, model) {
 
 $("ask").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const query = new URLSearchParams({ model: $("model").value });
+  const name = $("model").value, turn = described; // another model may be chosen before the answer is there
+  const query = new URLSearchParams({ model: name });
   if ($("draws").value) query.set("draws", $("draws").value);
   try {
     let options;
@@ -219,10 +224,11 @@ $("ask").addEventListener("submit", async (event) => {
       options = { method: "POST", headers: headers({ "Content-Type": file.type || "application/octet-stream" }), body: file };
     }
     show([element("p", "…")]);
-    const [said, model] = [await asked("predict?" + query, options), await asked("v2/models/" + encodeURIComponent($("model").value), { headers: headers() })];
+    const [said, model] = [await asked("predict?" + query, options), await asked("v2/models/" + encodeURIComponent(name), { headers: headers() })];
+    if (turn !== described) return;
     show([...said.inputs.flatMap((input) => answerOf(input, model)), ...said.failed.map((failed) => element("p", failed.error, "error"))]);
     await load();
-  } catch (error) { fail(error); }
+  } catch (error) { if (turn === described) fail(error); }
 });
 
 $("model").addEventListener("change", () => describe().then(load).catch(fail));
@@ -247,25 +253,61 @@ for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", f
   });
 }
 
+/* Metrics as Prometheus reads them: name, labels, value. */
+function metricsOf(text) {
+  const found = [];
+  for (const line of text.split("\n")) {
+    const parts = line.match(/^([a-z0-9_]+)(?:\{(.*)\})? (\S+)/);
+    if (!parts) continue;
+    const labels = [...(parts[2] || "").matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)].map((one) => [one[1], one[2]]);
+    found.push({ name: parts[1], labels: Object.fromEntries(labels), value: Number(parts[3]) });
+  }
+  return found;
+}
+
+/* The time within which this share of the requests was answered, in words; within a bucket it is taken as even. */
+function within(buckets, share) {
+  const ends = buckets.map((one) => [one.labels.le === "+Inf" ? Infinity : Number(one.labels.le), one.value]).sort((a, b) => a[0] - b[0]);
+  const wanted = ends.length ? share * ends[ends.length - 1][1] : 0;
+  if (!wanted) return "no request yet";
+  let [before, counted] = [0, 0];
+  for (const [end, count] of ends) {
+    if (count >= wanted) {
+      if (end === Infinity) return "more than " + before + " s";
+      const time = before + (end - before) * (wanted - counted) / (count - counted);
+      return time < 1 ? Number((1000 * time).toPrecision(2)) + " ms" : Number(time.toPrecision(2)) + " s";
+    }
+    [before, counted] = [end, count];
+  }
+  return "";
+}
+
+/* What the panel shows of a model: pairs of words. */
+function panel(metrics) {
+  const all = (name) => metrics.filter((one) => one.name === name);
+  const one = (name) => (all(name)[0] || { value: 0 }).value;
+  const number = (value) => (Number.isInteger(value) ? String(value) : String(round(value)));
+  const inputs = one("nv_inference_count"), batches = one("fidgp_batch_size_count");
+  const times = all("request_predict_seconds_bucket"), decisions = all("fidgp_decisions_total");
+  const lines = [["answered requests", number(one("nv_inference_request_success"))], ["failed requests", number(one("nv_inference_request_failure"))],
+    ["half of them took at most", within(times, 0.5)], ["99 % of them took at most", within(times, 0.99)],
+    ["answered inputs", number(inputs)], ["waiting inputs", number(one("fidgp_queue_inputs"))],
+    ["inputs in a batch, mean", batches ? number(one("fidgp_batch_size_sum") / batches) : "no batch yet"]];
+  for (const [verdict, words] of [["accept", "accepted inputs"], ["abstain", "abstentions"], ["out-of-distribution", "out-of-distribution inputs"]]) {
+    const count = decisions.filter((one) => one.labels.decision === verdict).reduce((sum, one) => sum + one.value, 0);
+    if (decisions.length) lines.push([words, count + (inputs ? " (" + Math.round((100 * count) / inputs) + " %)" : "")]);
+  }
+  if (inputs) lines.push(["mean epistemic uncertainty", number(one("fidgp_epistemic_mean"))]);
+  for (const drift of all("fidgp_drift_log10_e")) lines.push(["evidence of drift (log10) in " + drift.labels.series, number(drift.value)]);
+  return lines;
+}
+
 async function load() {
   const response = await fetch("metrics", { headers: headers() });
   if (!response.ok) return;
-  const wanted = {
-    nv_inference_request_success: "answered requests", nv_inference_request_failure: "failed requests",
-    nv_inference_count: "answered inputs", fidgp_queue_inputs: "waiting inputs", fidgp_epistemic_mean: "mean epistemic uncertainty",
-    fidgp_ood_alarms_total: "out-of-distribution inputs", fidgp_drift_log10_e: "evidence of drift (log10)",
-  };
-  const lines = [];
-  for (const line of (await response.text()).split("\n")) {
-    const found = line.match(/^([a-z0-9_]+)(\{[^}]*\})? (\S+)/);
-    if (!found || !(found[1] in wanted)) continue;
-    const label = (name) => ((found[2] || "").match(new RegExp(name + '="([^"]*)"')) || [])[1];
-    if (label("model") !== $("model").value) continue;
-    const of = label("series");
-    const value = Number(found[3]);
-    lines.push(element("dt", wanted[found[1]] + (of ? " (" + of + ")" : "")), element("dd", Number.isInteger(value) ? String(value) : round(value)));
-  }
-  $("load").replaceChildren(...lines);
+  const metrics = metricsOf(await response.text()), name = $("model").value;
+  const lines = name ? panel(metrics.filter((one) => one.labels.model === name)) : [];
+  $("load").replaceChildren(...lines.flatMap(([words, value]) => [element("dt", words), element("dd", value)]));
 }
 
 listModels().then(load).catch(fail);

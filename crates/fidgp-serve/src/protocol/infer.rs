@@ -97,7 +97,7 @@ impl RequestTensor {
     /// Refuses more inputs than a request may hold by what the shape says.
     fn check_rows(&self, limits: &Limits) -> Result<(), BadRequest> {
         let rows = self.shape.first().copied().unwrap_or(1);
-        if rows <= limits.items as u64 {
+        if rows <= limits.inputs() as u64 {
             return Ok(());
         }
         Err(BadRequest::new(format!("input `{}`: {}", self.name, too_many(rows, limits))))
@@ -230,14 +230,15 @@ pub fn items(tensors: &[RequestTensor], signature: &Signature, limits: &Limits) 
 pub fn check_count(count: usize, limits: &Limits) -> Result<(), BadRequest> {
     match count {
         0 => Err(BadRequest::new("the request has no inputs")),
-        count if count > limits.items => Err(BadRequest::new(too_many(count as u64, limits))),
+        count if count > limits.inputs() => Err(BadRequest::new(too_many(count as u64, limits))),
         _ => Ok(()),
     }
 }
 
 /// That a request holds too much.
 pub fn too_many(count: u64, limits: &Limits) -> String {
-    format!("{count} inputs are more than the {} of a request", limits.items)
+    let of_queue = if limits.queue < limits.items { ", as many as may wait (the server's option --queue)" } else { "" };
+    format!("{count} inputs are more than the {} of a request{of_queue}", limits.inputs())
 }
 
 fn only<'a>(tensors: &'a [RequestTensor], names: &[&str]) -> Result<&'a RequestTensor, BadRequest> {

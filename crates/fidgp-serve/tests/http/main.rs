@@ -7,6 +7,7 @@ mod running;
 mod strict;
 mod under_load;
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -205,6 +206,51 @@ fn a_stop_finishes_what_is_under_way() {
     stop.store(true, Ordering::Relaxed);
     assert_eq!(asking.join().unwrap(), 200);
     assert!(TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err(), "it still listens");
+}
+
+/// Also those whose connection was open before: it is closed after the answer that is under way, or refuses.
+#[test]
+fn a_stop_takes_nothing_new_on_open_connections() {
+    let server = Running::plain();
+    let one = rows(&[[15.0, 0.0]]).to_string();
+    let request = format!(
+        "POST {INFER} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{one}",
+        one.len()
+    );
+    let ask = |stream: &mut TcpStream| -> Option<u16> {
+        stream.write_all(request.as_bytes()).ok()?;
+        let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
+        loop {
+            let head = answer.windows(4).position(|four: &[u8]| four == b"\r\n\r\n");
+            let text = String::from_utf8_lossy(&answer[..head.unwrap_or(0)]).to_ascii_lowercase();
+            let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+            if head.zip(length).is_some_and(|(head, length)| answer.len() == head + 4 + length) {
+                return text[9..12].parse().ok();
+            }
+            match stream.read(&mut piece).ok()? {
+                0 => return None,
+                count => answer.extend_from_slice(&piece[..count]),
+            }
+        }
+    };
+    let connect = || {
+        let stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    };
+    let (mut busy, mut idle) = (connect(), connect());
+    assert_eq!((ask(&mut busy), ask(&mut idle)), (Some(200), Some(200)));
+    std::thread::scope(|scope| {
+        let under_way = scope.spawn(|| (ask(&mut busy), ask(&mut busy)));
+        std::thread::sleep(Duration::from_millis(250));
+        server.stop.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(250)); // it looks every 100 ms
+        let late = ask(&mut idle);
+        assert!(matches!(late, None | Some(503)), "an idle connection was answered: {late:?}");
+        let (first, second) = under_way.join().unwrap();
+        assert_eq!(first, Some(200), "what is under way is finished");
+        assert!(matches!(second, None | Some(503)), "a busy connection was answered once more: {second:?}");
+    });
 }
 
 #[test]

@@ -14,7 +14,8 @@ use fidgp_serve::{
 };
 use serde_json::{Value, json};
 
-/// Its mean is the sum of the row; a row that begins with 13 is refused, 14 panics, 15 takes its time.
+/// Its mean is the sum of the row; a row that begins with 13 is refused, 14 panics, 15 takes its time, 16 two milliseconds
+/// for each draw.
 pub struct Adder(f64);
 
 impl Model for Adder {
@@ -26,6 +27,7 @@ impl Model for Adder {
                 columns: Vec::new(),
             },
             gives: Outputs::Number("sum".to_owned()),
+            draws: 8,
             levels: vec![0.9, 0.5],
             scores_ood: false,
             decides: true,
@@ -39,6 +41,7 @@ impl Model for Adder {
                 13.0 => return Err(ModelError::Input("13 is refused".to_owned())),
                 14.0 => panic!("14"),
                 15.0 => std::thread::sleep(Duration::from_millis(700)),
+                16.0 => std::thread::sleep(Duration::from_millis(2 * options.draws.unwrap_or(8))),
                 _ => {}
             }
             let mean = row.iter().sum::<f64>() + self.0;

@@ -74,8 +74,10 @@ fn overload_is_refused_at_once() {
         let begun = Instant::now();
         let body = rows(&[[15.0, 0.0]]).to_string();
         let (status, head, _) = server.ask("POST", INFER, "Content-Type: application/json\r\n", body.as_bytes());
-        (status, head.contains("retry-after: 1"), begun.elapsed())
+        let again = head.lines().find_map(|line| line.strip_prefix("retry-after: ")?.trim().parse::<u64>().ok());
+        (status, again, begun.elapsed())
     };
+    assert_eq!(ask().0, 200); // now it knows the pace: 0.7 s
     let said: Vec<_> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..40).map(|_| scope.spawn(ask)).collect();
         asking.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -83,8 +85,9 @@ fn overload_is_refused_at_once() {
     let (taken, refused): (Vec<_>, Vec<_>) = said.into_iter().partition(|(status, ..)| *status == 200);
     assert_eq!(taken.len() + refused.len(), 40);
     assert!(taken.len() >= 8 && refused.len() >= 20, "{} taken, {} refused", taken.len(), refused.len());
-    for (status, says_when, time) in refused {
-        assert!(status == 429 && says_when, "{status}");
+    for (status, again, time) in refused {
+        let again = again.unwrap_or(0); // eight times 0.7 s are waiting
+        assert!(status == 429 && (5..=12).contains(&again), "{status}, {again} s");
         assert!(time < Duration::from_secs(5), "a refusal took {time:?}");
     }
 }
@@ -129,4 +132,34 @@ fn nobody_computes_for_those_who_left() {
     while server.post(INFER, &rows(&[[1.0, 2.0]])).0 != 200 {
         assert!(Instant::now() < until, "the model still works for somebody who is gone");
     }
+}
+
+/// Nor does one whose inputs fit into a batch, and whose draws do not: 64 rows with 256 draws are as much work as 2,048 rows.
+#[test]
+fn many_draws_are_given_up_as_well() {
+    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
+    let server = Running::start(limits, Settings::default());
+    let mut asked = rows(&[[16.0, 0.0]; 64]);
+    asked["parameters"] = serde_json::json!({"draws": 256});
+    assert_eq!(server.post(INFER, &asked).0, 503); // 33 s of work
+    let until = Instant::now() + Duration::from_secs(10);
+    while server.post(INFER, &rows(&[[1.0, 2.0]])).0 != 200 {
+        assert!(Instant::now() < until, "the model still works for somebody who is gone");
+    }
+}
+
+/// What cannot fit into the queue is refused for what it is: 429 would have its sender come again for ever.
+#[test]
+fn more_than_the_queue_holds_is_no_overload() {
+    let server = Running::start(Limits { queue: 4, ..Limits::default() }, Settings::default());
+    let five = [[1.0, 2.0]; 5];
+    for (path, body) in [(INFER, rows(&five)), ("/predict", serde_json::json!({"rows": five}))] {
+        let (status, said) = server.post(path, &body);
+        let why = said["error"].as_str().unwrap_or_default();
+        assert!(
+            status == 400 && why.contains("5 inputs are more than the 4") && why.contains("--queue"),
+            "{status} {said}"
+        );
+    }
+    assert_eq!(server.post(INFER, &rows(&five[..4])).0, 200);
 }

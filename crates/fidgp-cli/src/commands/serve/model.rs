@@ -50,10 +50,11 @@ impl ServedModel {
         let judge = calibration.as_ref().map(Judge::new).transpose()?;
         let judged_draws = calibration.as_ref().map_or(0, |calibration| calibration.draws);
         let watch = calibration.map(Watch::new).transpose()?;
-        let signature = signature(&trained, judge.as_ref())?;
+        let mut signature = signature(&trained, judge.as_ref())?;
         let usual = if trained.segments() { MOST_PIXELS_SEGMENTED } else { MOST_PIXELS };
         let (predictor, most_pixels) =
             (Predictor::new(trained, None, WeightDraws::MEMORY)?, most_pixels.unwrap_or(usual));
+        signature.draws = predictor.draws(Effort::default());
         let mut served = Self { predictor, signature, judge, watch, judged_draws, most_pixels };
         served.warm_up()?;
         Ok(served)
@@ -246,7 +247,7 @@ fn signature(trained: &Trained, judge: Option<&Judge>) -> Result<Signature, LabE
     };
     let levels = judge.map_or_else(Vec::new, Judge::levels);
     let scores_ood = judge.is_some_and(|judge| judge.ood_score(&|_| 0.0).is_some());
-    Ok(Signature { takes, gives, levels, scores_ood, decides: judge.is_some() })
+    Ok(Signature { takes, gives, draws: trained.config.predict.draws, levels, scores_ood, decides: judge.is_some() })
 }
 
 /// What is said of a row.
