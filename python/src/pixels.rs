@@ -41,14 +41,15 @@ impl SaidOfPixels {
         let shares = label.bincount(None::<&Tensor>, probs.size()[0]).to_kind(Kind::Double) / label.numel() as f64;
         let of = [("total", &said.total), ("aleatoric", &said.aleatoric), ("epistemic", &said.epistemic)];
         let mean = |map: &Tensor| map.get(0).mean(Kind::Double).double_value(&[]);
-        let means = of.iter().map(|(name, map)| (*name, mean(map))).collect();
+        let means = of.map(|(name, map)| (name, mean(map))).to_vec();
         let named = [("probability_map", best)].into_iter().chain([
             ("total_map", said.total.get(0)),
             ("aleatoric_map", said.aleatoric.get(0)),
             ("epistemic_map", said.epistemic.get(0)),
         ]);
         let maps = named.map(|(name, map)| Ok((name, floats(&map)?))).collect::<Result<_, LabError>>()?;
-        let (shares, label) = (Vec::try_from(shares).map_err(torch)?, Vec::try_from(label).map_err(torch)?);
+        let (shares, label) =
+            (Vec::<f64>::try_from(shares).map_err(torch)?, Vec::<i64>::try_from(label).map_err(torch)?);
         Ok(Self { size, draws, shares, label, maps, means })
     }
 
@@ -68,7 +69,7 @@ impl SaidOfPixels {
 }
 
 fn floats(map: &Tensor) -> Result<Vec<f32>, LabError> {
-    Vec::try_from(map.to_kind(Kind::Float).reshape([-1])).map_err(torch)
+    Vec::<f32>::try_from(map.to_kind(Kind::Float).reshape([-1])).map_err(torch)
 }
 
 fn torch(error: tch::TchError) -> LabError {

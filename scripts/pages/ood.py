@@ -107,3 +107,17 @@ def shipped():
     half = max(cell["interval"]["hi"] - cell["interval"]["lo"] for one in run["scores"] if one["name"] == "mutual-information" for cell in one["sets"].values()) * 50
     said = f"The goal for the printed epistemic number was {PRINTED_GOAL} in the mean of CIFAR-10 and SVHN: it is {own:.1f}, {word}; the energy of one plain pass has {plain:.1f}.{before} The variance finds far images and is blind to near ones (CIFAR-10: {score['linearised-variance']['cifar10']:.1f}, below chance): features of CIFAR-10 images point where those of CIFAR-100 do. {run['id_images']} images a set, 95 % intervals within ± {half:.1f}; all controls passed. The posterior was fitted to 3,000 training images; no setting was chosen on these sets. Commit {run['commit'][:7]}, {run['hardware']['cpu']}."
     return [*rows, "", said]
+
+
+def corrupted():
+    """The shipped model on corrupted test images, severity by severity."""
+    found = read("corruptions/shipped-linearised.json")
+    run = found[0]
+    rows = ["| included model, linearised posterior | accuracy % | NLL | ECE % | mean epistemic | mean total |", "|---|---|---|---|---|---|"]
+    row = lambda name, level: f"| {name} | {100 * level['accuracy']:.1f} | {level['nll']:.3f} | {100 * level['ece']:.1f} | {level['epistemic']:.3f} | {level['total']:.3f} |"
+    rows += [row("clean", run["clean"]), *(row(f"severity {place}, mean of {len(run['corruptions'])}", level) for place, level in enumerate(run["mean"], 1))]
+    rows += [row(f"{one['name']}, severity 5", one["severities"][-1]) for one in run["corruptions"]]
+    lower = [one["name"] for one in run["corruptions"] if one["severities"][-1]["epistemic"] <= run["clean"]["epistemic"]]
+    said = "Epistemic uncertainty at severity 5 is above that of the clean images for every corruption." if not lower else f"**Negative result.** At severity 5 the epistemic uncertainty is not above that of the clean images for {', '.join(lower)}."
+    over = run["mean"][-1]["ece"] - run["clean"]["ece"]
+    return [*rows, "", f"{said} From the clean images to severity 5 ECE changes by {100 * over:+.1f} points. {run['images']} test images, seed {run['seed']}; [what the corruptions do](use/ood.md#corrupted-images).", "", "![Accuracy, NLL, calibration error and epistemic uncertainty of the included model against the severity of twelve corruptions](corruptions.svg)"]

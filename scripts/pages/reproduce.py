@@ -15,6 +15,7 @@ OTHERS = [
     ("Speed", "`make bench`, `scripts/bench`", "`results/bench`"),
     ("Comparisons", "`fidgp compare CONFIGS…`", "`results/compare`"),
     ("Promises over 200 divisions", "`scripts/decisions/run`", "`results/decision`"),
+    ("Gradient boosting beside fidgp on UCI tables", "`scripts/uci-trees`", "`results/uci/trees`"),
     ("The 1-D judge", "`scripts/judge`", "`results/judge`"),
     ("Serving", "`scripts/serve/load --rival`, `scripts/serve/clients`, `scripts/python-times`", "`results/serve`"),
     ("Sizes on disk", "`scripts/export-types`", "`results/export`"),

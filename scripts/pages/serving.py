@@ -62,7 +62,7 @@ def sizes(found):
         rows.append([f"plain network, {dtype}", f"{plain[dtype] / 1e6:.2f}", share(plain[dtype], plain["f32"]), share(plain[dtype], plain["int8"]), *["–"] * 5])
     small = [TYPES[one["dtype"]] for one in found["rows"] if one["bytes"] <= 0.25 * plain["f32"]]
     int8 = next((one["bytes"] for one in found["rows"] if one["dtype"] == "int8"), None)
-    said = [f"**Sizes** of the parameters of `{found['model']}`, stored by `fidgp export --dtype`, and what that does to {found['examples']}."]
+    said = [f"**Sizes** of the parameters of the included model ({found['model']}), stored by `fidgp export --dtype`, and what that does to {found['examples']}."]
     claim = f"The paper claims a model 75 % smaller. Against the plain network in f32, {' and '.join(small) or 'no type'} reach{'es' if len(small) < 2 else ''} that; stored in int8 the plain network is {100 - 100 * plain['int8'] / plain['f32']:.1f} % smaller as well."
     if int8:
         claim += f" Type for type FiD-GP saves {100 - 100 * int8 / plain['int8']:.0f} % (int8 against int8)."

@@ -107,6 +107,33 @@ def adaptive():
     return f"## How many draws\n\nK is 8 above. `fidgp predict --tolerance` stops when no probability has a larger Monte Carlo error than a bound, checked every four draws. The included model with weight draws and running BatchNorm statistics needs this many draws (mean over eight pictures, smallest to largest, at most 64) for a bound of {used} (`scripts/bench --adaptive`)."
 
 
+def asked_of_libtorch():
+    """What a step asks of libtorch, from the counts of scripts/operators; nothing without them."""
+    found = read("bench/operators.json")
+    if not found:
+        return []
+    rows = ["| one training step | operator calls | of them computing | backward nodes | million instructions |", "|---|---|---|---|---|"]
+    for row in found[0]["rows"]:
+        cells = [f"{row[key]:,}" for key in ("operators", "computing", "backward_nodes")]
+        rows.append(f"| {row['network']}: {row['method']} | " + " | ".join(cells) + f" | {row['instructions'] / 1e6:.1f} |")
+    plain = {row["network"]: row for row in found[0]["rows"] if row["method"] == "deterministic"}
+    ratios = [row["operators"] / plain[row["network"]]["operators"] for row in found[0]["rows"] if row["method"] != "deterministic" and row["network"] in plain]
+    most = next(row["most"] for row in found[0]["rows"] if row["method"].startswith("FiD-GP"))
+    named = ", ".join(f"`{name}` {count:.0f}" for name, count in list(most.items())[:8])
+    return [
+        "## What a step asks of libtorch",
+        "",
+        "Counted with valgrind on the CPU (`scripts/operators`), not timed. Calls that only make a view, allocate or ask for a shape are not computing. On the GPU",
+        "layers of equal sizes are drawn together, so there are fewer.",
+        "",
+        *rows,
+        "",
+        f"A FiD-GP step makes {min(ratios):.0f}{f' to {max(ratios):.0f}' if len(ratios) > 1 else ''} times as many calls as the plain one; most often {named}. The goal for an MLP of a",
+        "table is four times the plain step. It needs factors and draws as few operators with a backward pass of their own, which is not done.",
+        "",
+    ]
+
+
 def speed():
     """Floors, aims and what is measured, as ratios to the deterministic network at the same batch."""
     rows = ["| | floor | goal | measured | |", "|---|---|---|---|---|"]
@@ -153,6 +180,7 @@ def speed():
         "",
         "The records hold times, not profiles: where a goal is missed no cause is given.",
         "",
+        *asked_of_libtorch(),
         "## Against FFG-U in PyTorch",
         "",
         *peer,

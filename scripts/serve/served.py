@@ -4,6 +4,7 @@ import json
 import os
 import queue
 import random
+import shutil
 import signal
 import subprocess
 import threading
@@ -22,6 +23,14 @@ def made(command, commit):
     """Of what a record is: the command, the commit of the program, the machine."""
     names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
     return {"command": command, "commit": commit, "hardware": {"gpu": None, "cpu": names[0] if names else "", "cores": os.cpu_count()}}
+
+
+def drawn_copy(folder):
+    """The shipped model without its linearised posterior: it draws weights, as it was trained to."""
+    copy = Path(folder) / "drawn"
+    if not copy.exists():
+        shutil.copytree(SHIPPED, copy, ignore=shutil.ignore_patterns("posterior.*"))
+    return copy
 
 
 def fidgp(program, *words, cwd=None):

@@ -4,6 +4,7 @@ mod calibrate;
 mod complexity;
 mod compress;
 mod documents;
+mod eval;
 mod export;
 mod init;
 mod launch;
@@ -21,6 +22,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use complexity::Complexity;
 pub use compress::Compress;
 pub use documents::{Completions, Man};
+pub use eval::Eval;
 pub use export::{Dtype, Export, Format};
 use fidgp_lab::bench::growth::Sweep;
 use fidgp_lab::config::Override;
@@ -155,24 +157,6 @@ pub struct Train {
     /// Splits trained at the same time [default: one per core]
     #[arg(long, value_parser = at_least_1::<NonZero<usize>>)]
     pub parallel: Option<NonZero<usize>>,
-}
-
-/// Evaluate a trained network again, with other draws or on another device.
-///
-/// Reads a run folder (config and best or last checkpoint) or a model folder made by `fidgp export`. Writes nothing. With the
-/// same number of draws it gives the numbers of results.json, up to rounding.
-#[derive(Debug, Args)]
-pub struct Eval {
-    /// A run folder, or a model folder
-    pub run: PathBuf,
-    /// Weight draws K [default: as in the run's config]
-    #[arg(long)]
-    pub draws: Option<u64>,
-    #[command(flatten)]
-    pub place: Place,
-    /// The whole results document as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Fit the linearised posterior: uncertainty that grows away from the data.

@@ -28,6 +28,11 @@ pub mod arrays {
     pub use crate::tables::table;
 }
 
+/// Images made worse in a controlled way, in five severities.
+pub mod corruptions {
+    pub use crate::images::corrupt::{CORRUPTIONS, Corruption, SEVERITIES};
+}
+
 pub use digest::file_sha256;
 pub use error::{Error, Result};
 pub use formats::{mat5, npy};

@@ -25,6 +25,20 @@ const MIXED: &str = "\u{feff}city;area;garden;built;beds\r\nBonn;90,5;yes;1990-0
                      Bonn;120;?;;1\r\n;100;TRUE;1990-01-02T12:00;\r\n";
 
 #[test]
+fn a_comma_may_be_decimal_where_it_separates_nothing() {
+    let number = |text: &str| cells(text).number(0, 0);
+    assert_eq!(number("a\tb\n1,5\t2\n"), Some(1.5));
+    assert_eq!(number("a;b\n1,234;2\n"), Some(1.234));
+    assert_eq!(number("a,b\n\"1,5\",2\n"), Some(1.5));
+    assert_eq!(number("a,b\n\"-0,25\",2\n"), Some(-0.25));
+    assert_eq!(number("a,b\n\"1,234\",2\n"), None, "a thousand, or one and a bit");
+    assert_eq!(number("a,b\n\"1,234,5\",2\n"), None);
+    assert_eq!(number("a;b\n1.000,5;2\n"), None);
+    let learnt = learnt("member,since,size\nt,31/01/2024,\"1,5\"\nf,1/2/2024,\"2,5\"\nt,02/02/2024,3\n").unwrap();
+    assert_eq!(learnt.features(), ["member", "since", "size"]);
+}
+
+#[test]
 fn every_kind_of_column_becomes_numbers() {
     let encoding = learnt(MIXED).unwrap();
     let features = [

@@ -2,15 +2,16 @@
 //!
 //! `cargo run --release -p fidgp-decision --example splits FOLDER`: the folder holds `classes.json` (names in order), and lines of
 //! `fidgp predict --top ALL --jsonl` with a field `label`: `cifar100.jsonl`, and without one the foreign sets; numbers stand in
-//! `table-*.jsonl`. One JSON document comes out: what was seen in each division.
+//! `table-NAME.jsonl` for every name in `tables.json` (with the risk to keep), with `ranges-NAME.json`. One JSON document comes out: what was seen in each division.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
+use fidgp_decision::calibration::Feature;
 use fidgp_decision::decide::Judge;
-use fidgp_decision::evidence::Outside;
+use fidgp_decision::evidence::{Outside, beyond};
 use fidgp_decision::fit::{self, Asked, Named, Origin};
 use fidgp_decision::monitor::monitor;
 use fidgp_decision::{Calibration, ClassEvidence, NumberEvidence, Score};
@@ -64,13 +65,9 @@ fn main() -> Any<()> {
         "foreign": found(&fitted, &foreign)?,
         "monitor": months(&pool, &fitted, &foreign)?,
     });
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some(table) = name.strip_prefix("table-").filter(|_| path.extension().is_some_and(|end| end == "jsonl"))
-        {
-            document["tables"][table] = numbers(&path)?;
-        }
+    let tables = json(folder, "tables.json")?;
+    for (table, risk) in tables.as_object().ok_or("tables.json is no object")? {
+        document["tables"][table] = numbers(folder, table, risk.as_f64().ok_or("no risk")?)?;
     }
     println!("{document}");
     Ok(())
@@ -78,6 +75,10 @@ fn main() -> Any<()> {
 
 fn lines(path: &Path) -> Any<Vec<Value>> {
     fs::read_to_string(path)?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+fn json(folder: &Path, name: &str) -> Any<Value> {
+    Ok(serde_json::from_str(&fs::read_to_string(folder.join(name))?)?)
 }
 
 fn number(value: &Value, name: &str) -> Any<f64> {
@@ -172,9 +173,10 @@ fn sets(pool: &Pool, (score, last): (SetScore, LastLabel), level: f64) -> Any<Va
 fn by_class(pool: &Pool) -> Any<Value> {
     let classes = pool.names.len();
     let (mut hits, mut counts, mut sizes, mut fewest) = (vec![0; classes], vec![0; classes], 0, usize::MAX);
-    let mut plain = vec![0; classes];
+    let (mut plain, mut divisions) = (vec![0; classes], Vec::new());
     for seed in 0..SPLITS {
         let (fitted, held) = divided(pool.labels.len(), seed, 0.5);
+        let mut own = vec![[0; 2]; classes]; // hits and inputs of this division
         let rng = &mut ChaCha8Rng::seed_from_u64(2000 + seed);
         let (probs, labels) = table(pool, &fitted);
         let u: Vec<f64> = fitted.iter().map(|_| rng.random()).collect();
@@ -186,14 +188,19 @@ fn by_class(pool: &Pool) -> Any<Value> {
             let (set, label) = (sets.set(&pool.said[i].probabilities, 0.0), pool.labels[i]);
             counts[label] += 1;
             hits[label] += usize::from(set.contains(&label));
+            own[label][0] += usize::from(set.contains(&label));
+            own[label][1] += 1;
             plain[label] += usize::from(together.set(&pool.said[i].probabilities, 0.0).contains(&label));
             sizes += set.len();
         }
+        let counted = own.iter().zip(&sets.examples).map(|([hits, of], fitted)| [*fitted, *of, *hits]);
+        divisions.push(counted.collect::<Vec<_>>());
     }
     let share = |hits: &[usize]| hits.iter().zip(&counts).map(|(hit, n)| *hit as f64 / *n as f64).collect::<Vec<_>>();
     let mean_size = sizes as f64 / counts.iter().sum::<usize>() as f64;
     Ok(
-        json!({"level": 0.9, "fewest": fewest, "coverage": share(&hits), "coverage_of_plain_sets": share(&plain), "mean_size": mean_size}),
+        json!({"level": 0.9, "fewest": fewest, "coverage": share(&hits), "coverage_of_plain_sets": share(&plain), "mean_size": mean_size,
+            "fitted, held back, hits": divisions}),
     )
 }
 
@@ -295,7 +302,7 @@ fn months(pool: &Pool, fitted: &[Calibration], foreign: &[(&str, Vec<ClassEviden
     Ok(json!({"months": SPLITS, "lines": DAYS * LINES, "false_alarms": quiet, "changes": changes}))
 }
 
-/// The line of the first alarm; of a broken promise, which has no line of its own, the last.
+/// The line of the first alarm, of a series or of a promise.
 fn month(
     pool: &Pool,
     (seed, found): (u64, &Calibration),
@@ -315,36 +322,69 @@ fn month(
         })
         .collect();
     let seen = monitor(found, text.iter().map(|line| (String::new(), line.as_str())), 0.05)?;
-    let first = seen.series.iter().filter_map(|series| series.alarm_at).min();
-    Ok(if seen.alarm() { Some(first.unwrap_or(DAYS * LINES)) } else { None })
+    let promises = seen.watched.iter().filter_map(|one| one.alarm_at);
+    Ok(seen.series.iter().filter_map(|series| series.alarm_at).chain(promises).min())
 }
 
-/// Intervals, abstention and false alarms of numbers: half of the rows for the rules, half to check them.
-fn numbers(path: &Path) -> Any<Value> {
-    let lines = lines(path)?;
+/// Intervals, abstention and false alarms of numbers: half of the rows for the rules, half to check them. Features count as
+/// they do for `fidgp calibrate`: how far a row lies outside the ranges that the run keeps of its training rows.
+fn numbers(folder: &Path, table: &str, risk: f64) -> Any<Value> {
+    let lines = lines(&folder.join(format!("table-{table}.jsonl")))?;
+    let view = json(folder, &format!("ranges-{table}.json"))?;
+    let names = view["features"].as_array().ok_or("no features")?;
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    let ranges: Vec<[f64; 2]> = serde_json::from_value(view["ranges"].clone())?;
+    let cells = |line: &Value| names.iter().map(|name| number(&line["features"], name)).collect::<Any<Vec<_>>>();
+    let outside = |cells: &[f64]| cells.iter().zip(&ranges).map(|(x, range)| beyond(*x, *range)).fold(0.0, f64::max);
     let of = |line: &Value| {
-        Ok(NumberEvidence {
-            mean: number(line, "mean")?,
-            sd: number(line, "sd")?,
-            epistemic_sd: number(line, "epistemic")?,
-            outside: Outside::default(),
-        })
+        let cells = cells(line)?;
+        let said: Vec<String> = serde_json::from_value(line["out_of_range"].clone())?;
+        let by = outside(&cells);
+        if (by > 0.0) == said.is_empty() {
+            return Err(format!("{by} outside, but the model says {said:?}").into());
+        }
+        let outside = Outside { by, said };
+        let [mean, sd, epistemic_sd] = [number(line, "mean")?, number(line, "sd")?, number(line, "epistemic")?];
+        Ok((NumberEvidence { mean, sd, epistemic_sd, outside }, cells))
     };
-    let said = lines.iter().map(of).collect::<Any<Vec<_>>>()?;
+    let read = lines.iter().map(of).collect::<Any<Vec<_>>>()?;
+    let (said, rows): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+    let column = |place: usize| rows.iter().map(|row: &Vec<f64>| row[place]).collect();
+    let columns: Vec<Vec<f64>> = (0..names.len()).map(column).collect();
+    let feature = |name: &&str| Feature { name: (*name).to_owned(), levels: Vec::new() };
+    let named = Named { features: names.iter().map(feature).collect(), columns, ..Named::default() };
     let targets = lines.iter().map(|line| number(line, "label")).collect::<Any<Vec<_>>>()?;
     let mut off: Vec<f64> = said.iter().zip(&targets).map(|(said, y)| (said.mean - y).abs()).collect();
     off.sort_by(f64::total_cmp);
     let bound = off[off.len() * 4 / 5]; // a fifth of all predictions is wrong by this
-    let mut found = Vec::new();
+    let outside = said.iter().filter(|said| said.outside.by > 0.0).count();
+    let (mut found, mut quiet) = (Vec::new(), 0);
     for seed in 0..SPLITS {
-        let asked =
-            Asked { held_back: 0.5, wrong_beyond: Some(bound), risk: 0.1, seed, ..Asked::usual(Score::Epistemic) };
-        found.push(fit::numbers(&said, &targets, &Named::default(), &asked, origin())?);
+        let asked = Asked { held_back: 0.5, wrong_beyond: Some(bound), risk, seed, ..Asked::usual(Score::Epistemic) };
+        let rules = fit::numbers(&said, &targets, &named, &asked, origin())?;
+        quiet += usize::from(quiet_month(&rules, &said, &targets, seed)?);
+        found.push(rules);
     }
     let (fitted, held_back) = (found[0].examples.fitted, found[0].examples.held_back);
     Ok(json!({
-        "rows": targets.len(), "fitted": fitted, "held_back": held_back, "wrong_beyond": bound,
-        "rules": checks(&found),
+        "rows": targets.len(), "fitted": fitted, "held_back": held_back, "wrong_beyond": bound, "outside": outside,
+        "rules": checks(&found), "false_alarms_of_monitor": quiet,
         "widths": found.iter().map(|one| one.check.iter().filter_map(|kept| kept.mean_size).collect::<Vec<_>>()).collect::<Vec<_>>(),
     }))
+}
+
+/// Whether the monitor takes the rows that were held back, with their labels, for changed.
+fn quiet_month(found: &Calibration, said: &[NumberEvidence], targets: &[f64], seed: u64) -> Any<bool> {
+    let (_, held) = divided(targets.len(), seed, 0.5);
+    let judge = Judge::new(found)?;
+    let line = |row: usize| {
+        let (one, decision) = (&said[row], judge.number(&said[row]));
+        let intervals = decision.intervals.iter();
+        let intervals = intervals.map(|one| json!({"level": one.level, "lower": one.lo, "upper": one.hi}));
+        json!({"mean": one.mean, "sd": one.sd, "epistemic": one.epistemic_sd, "decision": decision.verdict,
+            "intervals": intervals.collect::<Vec<_>>(), "label": targets[row]})
+        .to_string()
+    };
+    let lines: Vec<String> = held.into_iter().map(line).collect();
+    Ok(monitor(found, lines.iter().map(|line| (String::new(), line.as_str())), 0.05)?.alarm())
 }

@@ -18,6 +18,12 @@ pub const CALIBRATION_FILE: &str = "calibration.json";
 /// The reference column of [`Outside::by`](crate::evidence::Outside).
 pub(crate) const OUTSIDE: &str = "outside";
 
+/// The reference column of how far off predicted numbers were.
+pub(crate) const ERROR: &str = "error";
+
+/// The reference column that says which classes were right.
+pub(crate) const RIGHT: &str = "right";
+
 const SCHEMA: &str = "fidgp-calibration/1";
 
 /// The rules of a model, what they rest on and what they were seen to do.
@@ -223,7 +229,7 @@ impl Calibration {
         if has_classes && classes == 0 || !rules.intervals.is_empty() && classes > 0 {
             return wrong("classes", format!("are {classes}, and the rules are for something else"));
         }
-        let right = self.reference.get("right").map(Vec::len);
+        let right = self.reference.get(RIGHT).map(Vec::len);
         if let (Some(right), Some(unsure)) = (right, self.reference.get("confidence").map(Vec::len))
             && right != unsure
         {

@@ -41,6 +41,11 @@ pub struct Outside {
     pub said: Vec<String>,
 }
 
+/// How far a number lies outside a range, in widths of it; negative or 0 inside.
+pub fn beyond(x: f64, [lo, hi]: [f64; 2]) -> f64 {
+    (lo - x).max(x - hi) / if hi > lo { hi - lo } else { lo.abs().max(1.0) }
+}
+
 impl ClassEvidence {
     /// The most probable class.
     pub fn class(&self) -> usize {

@@ -5,7 +5,7 @@ use fidgp_decision::calibration::Feature;
 use fidgp_decision::decide::{Judge, Verdict};
 use fidgp_decision::evidence::Outside;
 use fidgp_decision::fit::{self, Asked, Named, Origin};
-use fidgp_decision::monitor::{Watch, monitor};
+use fidgp_decision::monitor::{Labels, Reading, Watch, monitor};
 use fidgp_decision::trust::{About, Foreign, Seen, Trust};
 use fidgp_decision::{CALIBRATION_FILE, Calibration, ClassEvidence, NumberEvidence, Score, TRUST_FILE};
 use rand::{Rng, SeedableRng};
@@ -130,6 +130,30 @@ fn few_examples_promise_less_and_say_so() {
         fit::classes(&examples, &labels, &classes_named(&["c0", "c1", "c2"]), &Asked::usual(Score::Total), origin())
             .unwrap_err();
     assert!(none.to_string().starts_with("the examples are 9: too few"), "{none}");
+}
+
+/// Two p-values share the false alarms where there are features: the least is 2/(n + 1).
+#[test]
+fn few_rows_call_nothing_out_of_distribution_and_say_so() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(4);
+    let features = vec![Feature { name: "area".to_owned(), levels: Vec::new() }];
+    let mut fitted_to = |rows: usize| {
+        let (examples, targets): (Vec<_>, Vec<_>) = (0..rows).map(|_| number(rng)).unzip();
+        let columns = vec![examples.iter().map(|said: &NumberEvidence| said.mean).collect()];
+        let named = Named { features: features.clone(), columns, ..Named::default() };
+        fit::numbers(&examples, &targets, &named, &Asked::usual(Score::Epistemic), origin()).unwrap()
+    };
+    let few = fitted_to(38); // 30 to fit, 8 to check
+    assert_eq!(few.examples.fitted, 30);
+    assert!(few.rules.outlier.is_none());
+    let note = "5 % false alarms need 39 examples (two tests share them: uncertainty and features), there are 30: nothing \
+                is called out of distribution";
+    assert!(few.notes.iter().any(|said| said == note), "{:?}", few.notes);
+    let enough = fitted_to(49);
+    assert_eq!(enough.examples.fitted, 39);
+    let far = NumberEvidence { mean: 1.5, sd: 0.3, epistemic_sd: 0.012, outside: outside(30.0) };
+    let far = Judge::new(&enough).unwrap().number(&far);
+    assert_eq!((far.verdict, far.p_value), (Verdict::OutOfDistribution, Some(0.05)), "{}", far.reason);
 }
 
 #[test]
@@ -419,6 +443,98 @@ fn a_table_with_gaps_dates_and_texts_is_quiet_until_it_changes() {
     assert!(!alarms(|row| row["member"] = if row["member"] == true { "yes" } else { "no" }.into(), "feature:member"));
 }
 
+/// A model that errs more often than it did, as sure as ever: only labels tell. Errors have a series, and so has the promise
+/// that accepted predictions are right.
+#[test]
+fn labels_tell_of_errors_that_nothing_else_shows() {
+    let found = classes(0, 4000, &Asked::usual(Score::Total));
+    assert!(found.rules.abstention.as_ref().unwrap().rule.is_some());
+    let (judge, rng) = (Judge::new(&found).unwrap(), &mut ChaCha8Rng::seed_from_u64(9));
+    let mut lines = Vec::new();
+    for i in 0..1500 {
+        let (said, label) = class(rng, 1.0);
+        let label = if i >= 500 && rng.random::<f64>() < 0.25 { (said.class() + 1) % 3 } else { label };
+        lines.push(line(&said, label, &judge));
+    }
+    let read =
+        |lines: &[String]| monitor(&found, lines.iter().map(|line| (String::new(), line.as_str())), 0.05).unwrap();
+    let quiet = read(&lines[..500]);
+    assert!(!quiet.alarm(), "{quiet:?}");
+    let seen = read(&lines);
+    let errors = seen.series.iter().find(|series| series.name == "error").unwrap();
+    assert!(errors.alarm_at.is_some_and(|line| (500..900).contains(&line)), "{errors:?}");
+    assert!(seen.series.iter().all(|series| series.name == "error" || series.alarm_at.is_none()), "{:?}", seen.series);
+    let accepted = seen.watched.iter().find(|one| one.what == "accepted predictions that are wrong").unwrap();
+    assert_eq!(accepted.promised, Some(0.05));
+    assert!(accepted.broken && accepted.alarm_at.is_some_and(|line| (500..1000).contains(&line)), "{accepted:?}");
+    let bare: Vec<String> = lines.iter().map(|line| line.replace("\"label\"", "\"truth\"")).collect();
+    assert!(!read(&bare).alarm(), "without labels nothing can be seen");
+}
+
+/// Numbers that are off by more than before.
+#[test]
+fn errors_of_numbers_are_watched() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(5);
+    let (examples, targets): (Vec<_>, Vec<_>) = (0..2000).map(|_| number(rng)).unzip();
+    let asked = Asked { wrong_beyond: Some(0.7), ..Asked::usual(Score::Epistemic) };
+    let found = fit::numbers(&examples, &targets, &Named::default(), &asked, origin()).unwrap();
+    let judge = Judge::new(&found).unwrap();
+    let mut month = |more: f64| {
+        let lines: Vec<String> = (0..600)
+            .map(|_| {
+                let (said, y) = number(rng);
+                let decision = judge.number(&said).verdict;
+                json!({"mean": said.mean, "sd": said.sd, "epistemic": said.epistemic_sd, "decision": decision,
+                    "label": said.mean + more * (y - said.mean)})
+                .to_string()
+            })
+            .collect();
+        monitor(&found, lines.iter().map(|line| (String::new(), line.as_str())), 0.05).unwrap()
+    };
+    assert!(!month(1.0).alarm());
+    let worse = month(1.6);
+    assert!(worse.series.iter().any(|one| one.name == "error" && one.alarm_at.is_some()), "{:?}", worse.series);
+    let accepted = worse.watched.iter().find(|one| one.what == "accepted predictions that are wrong").unwrap();
+    assert!(accepted.broken, "{accepted:?}");
+}
+
+/// Labels from a file of their own say what labels in the lines say.
+#[test]
+fn labels_may_come_later() {
+    let found = classes(5, 1000, &Asked::usual(Score::Total));
+    let (judge, rng) = (Judge::new(&found).unwrap(), &mut ChaCha8Rng::seed_from_u64(6));
+    let (mut with, mut without, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..300 {
+        let (said, label) = class(rng, 1.0);
+        let mut line: Value = serde_json::from_str(&line(&said, label, &judge)).unwrap();
+        line["input"] = "day.csv".into();
+        line["row"] = row.into();
+        with.push(line.to_string());
+        line["label"] = Value::Null;
+        without.push(line.to_string());
+        rows.push(vec!["day.csv".to_owned(), format!("c{label}"), row.to_string()]);
+    }
+    let names = ["input", "label", "row"].map(str::to_owned);
+    let read = |lines: &[String], labels: Labels| {
+        let mut reading = Reading::new(&found, 0.05, None).unwrap().with_labels(labels);
+        for line in lines {
+            reading.line(&"log", line).unwrap();
+        }
+        reading.finish()
+    };
+    let later = read(&without, Labels::new(&names, rows.clone()).unwrap()).unwrap();
+    assert_eq!(later, read(&with, Labels::default()).unwrap());
+    assert_eq!(later.watched[0].seen, 300);
+    let some = read(&without[..200], Labels::new(&names, rows.clone()).unwrap()).unwrap();
+    assert_eq!((some.watched[0].seen, some.unused_labels), (200, 100));
+    let none = read(&without[..200], Labels::new(&names, rows[200..].to_vec()).unwrap()).unwrap_err().to_string();
+    assert_eq!(none, "the labels belong to no line of the logs: none has the same `input`, `row`");
+    rows.push(vec!["day.csv".to_owned(), "c9".to_owned(), "0".to_owned()]);
+    let twice = Labels::new(&names, rows).unwrap_err().to_string();
+    assert!(twice.starts_with("the labels say of day.csv, 0 both `c") && twice.ends_with("and `c9`"), "{twice}");
+    assert!(Labels::new(&names[..1], Vec::new()).unwrap_err().to_string().contains("need a column `label`"));
+}
+
 /// Labels are the truth whether they are names or numbers, and sets are found by their level, not by their place.
 #[test]
 fn labels_by_index_and_sets_of_other_levels_are_read_right() {
@@ -438,7 +554,8 @@ fn labels_by_index_and_sets_of_other_levels_are_read_right() {
     assert_eq!(read(|line, label| line["label"] = label.into()), named);
     let turned = |line: &mut Value, _: usize| line["sets"].as_array_mut().unwrap().reverse();
     assert_eq!(read(turned), named);
-    assert!(named.iter().all(|one| !one.broken && one.seen == 600), "{named:?}");
+    assert!(named.iter().all(|one| !one.broken), "{named:?}");
+    assert!(named[..3].iter().all(|one| one.seen == 600) && named[3].seen < 600, "{named:?}"); // the last: of those accepted
     let other = |line: &mut Value, _: usize| line["sets"][0]["level"] = 0.5.into(); // logged with rules of before
     assert_eq!(read(other)[0].promised, Some(0.95), "a set of another level says nothing of this one");
 }
@@ -450,7 +567,9 @@ fn logs_of_several_models_and_labels_of_another_kind_are_refused() {
     let (a, b) = (line("a"), line("b"));
     let read = |model| {
         let lines = [&a, &b, &a].map(|line| (String::new(), line.as_str()));
-        fidgp_decision::monitor::monitor_model(&found, lines, 0.05, model)
+        let mut reading = Reading::new(&found, 0.05, model)?;
+        lines.into_iter().try_for_each(|(place, line): (String, &str)| reading.line(&place, line))?;
+        reading.finish()
     };
     assert_eq!(read(Some("a")).unwrap().lines, 2);
     let said = read(None).unwrap_err().to_string();

@@ -3,14 +3,14 @@
 /// Yes or no, in words.
 pub fn boolean(cell: &str) -> Option<bool> {
     match cell.to_lowercase().as_str() {
-        "yes" | "true" | "y" => Some(true),
-        "no" | "false" | "n" => Some(false),
+        "yes" | "true" | "y" | "t" | "ja" => Some(true),
+        "no" | "false" | "n" | "f" | "nein" => Some(false),
         _ => None,
     }
 }
 
-/// Days from 1970-01-01 to a date, `2024-01-31`, `2024-01-31T12:30[:00]` or `31.1.2024 12:30`, with a part of a day for its
-/// time; an offset from UTC is taken off.
+/// Days from 1970-01-01 to a date, `2024-01-31`, `2024-01-31T12:30[:00]`, `31.1.2024 12:30` or `31/01/2024`, with a part of a
+/// day for its time; an offset from UTC is taken off. Between slashes the day comes first.
 ///
 /// ```
 /// assert_eq!(fidgp_files::written::date("1970-01-02T12:00"), Some(1.5));
@@ -25,10 +25,11 @@ pub fn date(cell: &str) -> Option<f64> {
         (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse::<i64>().ok())?
     };
     let short = |text: &str| part(text, 2).or_else(|| part(text, 1));
-    let parts: Vec<&str> = day.split(['-', '.']).collect();
+    let mark = ['-', '.', '/'].into_iter().find(|&mark| day.contains(mark))?;
+    let parts: Vec<&str> = day.split(mark).collect();
     let (year, month, day) = match parts[..] {
-        [year, month, of_month] if !day.contains('.') => (part(year, 4)?, part(month, 2)?, part(of_month, 2)?),
-        [of_month, month, year] if !day.contains('-') => (part(year, 4)?, short(month)?, short(of_month)?),
+        [year, month, of_month] if mark == '-' => (part(year, 4)?, part(month, 2)?, part(of_month, 2)?),
+        [of_month, month, year] if mark != '-' => (part(year, 4)?, short(month)?, short(of_month)?),
         _ => return None,
     };
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -74,6 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn yes_and_no_in_two_languages() {
+        for (yes, no) in [("yes", "no"), ("True", "FALSE"), ("y", "n"), ("t", "f"), ("ja", "Nein")] {
+            assert_eq!((boolean(yes), boolean(no)), (Some(true), Some(false)), "{yes}, {no}");
+        }
+        assert_eq!(["", "1", "ye", "on"].map(boolean), [None; 4]);
+    }
+
+    #[test]
     fn dates_are_days_and_nothing_else_is_a_date() {
         let is = |text: &str, days: f64| assert_eq!(date(text).map(f64::to_bits), Some(days.to_bits()), "{text}");
         is("1970-01-01", 0.0);
@@ -85,6 +94,8 @@ mod tests {
         is("1970-01-01T00:00-06:00", 0.25);
         is("01.03.2000", 11_017.0);
         is("1.3.2000 12:00", 11_017.5);
+        is("01/03/2000", 11_017.0);
+        is("29/2/2024 06:00", 19_782.25);
         for other in [
             "2023-02-29",
             "2024-13-01",
@@ -97,6 +108,9 @@ mod tests {
             "31.2.2024",
             "1.2.24",
             "1.2-2024",
+            "1/2.2024",
+            "01/31/2024", // the day comes first
+            "2024/01/31",
             "2024.01.31",
             "1.5",
         ] {

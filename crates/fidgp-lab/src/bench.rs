@@ -91,7 +91,8 @@ pub fn run(config: &RunConfig, options: &BenchOptions) -> Result<Benchmark> {
         times.extend([bench.factors()?, bench.draw(false)?, bench.draw(true)?, bench.network()?]);
         times.extend(bench.layer()?);
     }
-    let config = RunConfig { predict: PredictConfig { draws: options.draws, ..config.predict }, ..config.clone() };
+    let predict = PredictConfig { draws: options.draws, ..config.predict };
+    let config = RunConfig { predict, posterior: None, ..config.clone() }; // what is timed are weight draws
     let counted = Counted {
         parameters: bench.model.parameter_count() as u64,
         bytes: model::cost(&config, Counting::Ours)?.bytes_f32 as u64,

@@ -23,8 +23,10 @@ pub struct ConfigCost {
 /// One image with all draws or members, factors made before, by our order of evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PredictionCost {
-    /// K: weight draws or members.
+    /// K, forward passes: weight draws or members; 1 where a linearised posterior predicts.
     pub passes: u64,
+    /// Backward passes: those of a linearised posterior, one for each output.
+    pub backward_passes: u64,
     /// Multiply-accumulates; what stands before the first random block of an image network counts once.
     pub macs: i64,
     /// Two for each of them.
@@ -39,14 +41,19 @@ impl ConfigCost {
     pub fn of(config: &RunConfig, counting: Counting) -> Result<Self> {
         let pass = model::cost(config, counting)?;
         let macs = model::macs_of_prediction(config, &pass, 1);
-        Ok(Self { pass, prediction: PredictionCost { passes: config.passes(), macs, flops: 2 * macs } })
+        let (passes, backward_passes) = (config.passes(), model::backward_passes(config, &pass));
+        Ok(Self { pass, prediction: PredictionCost { passes, backward_passes, macs, flops: 2 * macs } })
     }
 }
 
 impl Display for ConfigCost {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        let PredictionCost { passes, macs, flops } = self.prediction;
-        let all = if passes == 1 { "1 pass".to_owned() } else { format!("{passes} passes") };
+        let PredictionCost { passes, backward_passes, macs, flops } = self.prediction;
+        let all = match (passes, backward_passes) {
+            (1, 0) => "1 pass".to_owned(),
+            (_, 0) => format!("{passes} passes"),
+            _ => format!("{passes} forward + {backward_passes} backward"),
+        };
         write!(f, "{}", self.pass)?;
         write_total(f, &format!("MACs of a prediction, {all}, our order"), &thousands(macs))?;
         write_total(f, &format!("FLOPs of a prediction, {all}, our order"), &thousands(flops))

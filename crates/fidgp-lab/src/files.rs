@@ -22,6 +22,8 @@ pub const POSTERIOR_TENSORS_FILE: &str = "posterior.safetensors";
 pub const NORMS_FILE: &str = "norms.safetensors";
 /// A run: what `compare` measured of it out of distribution.
 pub const OOD_FOLDER: &str = "ood";
+/// A run and a model: what `fidgp eval --corrupt` measured.
+pub const CORRUPTIONS_FOLDER: &str = "corruptions";
 /// A run and a model: what `fidgp ood` keeps of the ID training images.
 pub const STATISTICS_FILE: &str = "ood-statistics.safetensors";
 /// A model: what to build, and the digests of the other parts.
@@ -30,7 +32,7 @@ pub const MODEL_CONFIG_FILE: &str = "config.json";
 pub const PREPROCESSOR_FILE: &str = "preprocessor_config.json";
 /// A model: its parameters.
 pub const WEIGHTS_FILE: &str = "model.safetensors";
-/// A model: the graph of a network of another program.
+/// A run and a model: the graph of a network of another program.
 pub const NETWORK_FILE: &str = "network.onnx";
 /// A model: its card.
 pub const CARD_FILE: &str = "README.md";

@@ -51,6 +51,7 @@ mod capture;
 pub mod compare;
 pub mod complexity;
 pub mod config;
+pub mod corruptions;
 pub mod cost;
 pub mod device;
 pub mod error;

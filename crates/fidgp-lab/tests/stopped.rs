@@ -7,12 +7,14 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fidgp_lab::LabError;
-use fidgp_lab::experiment::run;
+use fidgp_lab::experiment::{fit_posterior, run};
+use fidgp_lab::predict::Trained;
 use fidgp_lab::record::Results;
 use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::train::Watch;
 
 use fixture::changed;
+use tch::Device;
 
 static CONFIG: LazyLock<String> = LazyLock::new(|| {
     changed(
@@ -69,4 +71,30 @@ fn what_was_left_is_made_up_for() {
         };
         assert_eq!(losses(&stopped), losses(&whole), "{name}");
     }
+}
+
+/// A posterior belongs to the weights that it was fitted to: one from before a training goes on is not left beside new ones.
+#[test]
+fn a_posterior_of_before_goes_when_the_training_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let run = place.path();
+    train(run, &[], false, Some(0)).expect_err("it was stopped");
+    let opened = || Trained::open(run, Device::Cpu);
+    let mut trained = opened().unwrap();
+    let changes = ["train.select=\"best\"", "posterior.kind=linearised"];
+    let stop = AtomicBool::new(false);
+    let asked = fixture::config(&CONFIG, &changes);
+    let fitted = fit_posterior(&mut trained, &asked, &fixture::context(run, &stop), false).unwrap();
+    let step = fitted.record.expect("was fitted").step;
+    assert!(step > 0 && opened().unwrap().model.posterior.is_some());
+
+    let goes_on = |stop_at: Option<u64>| train(run, &[], true, stop_at);
+    goes_on(Some(1)).expect_err("it was stopped");
+    assert!(!run.join("posterior.json").exists() && !run.join("posterior.safetensors").exists());
+    assert!(opened().unwrap().model.posterior.is_none(), "predicts by draws of the weights there are");
+
+    goes_on(None).unwrap().unwrap();
+    fit_posterior(&mut opened().unwrap(), &asked, &fixture::context(run, &stop), false).unwrap();
+    goes_on(None).unwrap().unwrap();
+    assert!(opened().unwrap().model.posterior.is_some(), "a training that is over leaves it");
 }

@@ -6,7 +6,7 @@ mod support;
 use fidgp_metrics::binomial::at_most;
 use fidgp_metrics::conformal::{
     Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, ShiftedThreshold, control_risk,
-    coverage_law, density_ratio, effective_size, smallest_count, threshold,
+    coverage_law, density_ratio, effective_size, resampled, smallest_count, threshold,
 };
 use fidgp_metrics::{MetricError, Predictions};
 use rand::Rng;
@@ -220,7 +220,7 @@ fn losses_that_rise_or_are_no_shares_are_refused() {
 
 #[test]
 fn weights_bring_the_coverage_back_where_inputs_have_moved() {
-    let (mut plain, mut weighted) = (Vec::new(), Vec::new());
+    let (mut plain, mut weighted, mut of_kept) = (Vec::new(), Vec::new(), Vec::new());
     for split in 0..200 {
         let rng = &mut rng(split);
         // the deviation of y grows with x, and the inputs to come are larger: x ~ N(0, 1), then N(1, 1)
@@ -237,10 +237,14 @@ fn weights_bring_the_coverage_back_where_inputs_have_moved() {
         let q = threshold(&scores, 0.9).unwrap();
         let share = |hits: usize| hits as f64 / 1000.0;
         plain.push(share(to_come.iter().filter(|&&s| s <= q).count()));
+        let kept: Vec<f64> = resampled(&weights, rng).unwrap().into_iter().map(|i| scores[i]).collect();
+        let q = threshold(&kept, 0.9).unwrap();
+        of_kept.push(share(to_come.iter().filter(|&&s| s <= q).count()));
         weighted.push(share(to_come.iter().zip(of_there).filter(|&(&s, w)| s <= shifted.at(w)).count()));
     }
-    let (plain, weighted) = (mean_and_error(&plain), mean_and_error(&weighted));
+    let (plain, weighted, of_kept) = (mean_and_error(&plain), mean_and_error(&weighted), mean_and_error(&of_kept));
     assert!(plain.0 < 0.8, "{plain:?}");
+    assert!((of_kept.0 - 0.905).abs() < 0.025, "{of_kept:?}");
     assert!((weighted.0 - 0.9).abs() < 0.02, "{weighted:?}");
 }
 

@@ -264,6 +264,9 @@ fn predicting(norm: &NodeProto) -> NodeProto {
 pub fn self_contained(source: &Path) -> Result<Vec<u8>> {
     let mut model = file::read(source)?;
     let mut graph = model.graph.take().unwrap_or_default();
+    if graph.initializer.iter().all(|tensor| tensor.data_location != 1) {
+        return fidgp_files::bytes(source).map_err(|error| Error::file(source, format!("cannot be read: {error}")));
+    }
     load(&mut graph, External::beside(source))?;
     encoded(&ModelProto { graph: Some(graph), ..model })
 }

@@ -20,6 +20,8 @@ pub struct Wanted {
     pub output: Option<String>,
     /// Outputs of the last layer; those of the file where it is not said.
     pub outputs: Option<i64>,
+    /// Whether the outputs are to be logits: then a sigmoid at the end is left out too.
+    pub logits: bool,
 }
 
 /// A network with what the file says of it.
@@ -77,7 +79,7 @@ impl Import {
         let mut notes = std::mem::take(&mut graph.warnings);
         graph.outputs = vec![pick("output", &graph.outputs, wanted.output.as_deref())?];
         graph.prune();
-        notes.extend(graph.drop_softmax());
+        notes.extend(graph.drop_squashing(wanted.logits));
         let input = pick("input", &graph.inputs, wanted.input.as_deref())?;
         if let Some(other) = graph.inputs.iter().find(|port| port.id != input.id) {
             let why = format!("the output also depends on the input `{}`; networks here have one input", other.name);
@@ -89,7 +91,7 @@ impl Import {
         }
         let mut parts = Parts::find(graph);
         if let Some(outputs) = wanted.outputs {
-            notes.extend(parts.set_outputs(outputs)?);
+            notes.extend(parts.set_outputs(outputs));
         }
         let network = GraphNetwork::new(graph, &parts, float)?;
         notes.append(&mut parts.notes);
@@ -100,7 +102,7 @@ impl Import {
 }
 
 /// The one that is meant, by name or because it is the only one.
-fn pick(what: &str, ports: &[Port], name: Option<&str>) -> Result<Port> {
+pub(crate) fn pick(what: &str, ports: &[Port], name: Option<&str>) -> Result<Port> {
     let names: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
     let all = names.join(", ");
     match (ports, name) {
@@ -130,8 +132,9 @@ impl Graph {
         }
     }
 
-    /// Takes what stands before a softmax at the end; likelihoods take logits.
-    fn drop_softmax(&mut self) -> Option<String> {
+    /// Takes what stands before a softmax at the end, and before a sigmoid where the outputs are to be logits: likelihoods take
+    /// logits. A network for numbers may have a sigmoid there, and keeps it.
+    fn drop_squashing(&mut self, logits: bool) -> Option<String> {
         let mut output = self.outputs.first()?.id;
         let node = loop {
             let node = self.nodes.iter().find(|node| node.outputs.first() == Some(&Some(output)))?;
@@ -140,36 +143,40 @@ impl Graph {
             }
             output = node.inputs.first().copied().flatten()?;
         };
-        let axis = node.attributes.int("axis", 1).ok()?;
-        if node.operator != "Softmax" || !node.domain.is_empty() || !matches!(axis, 1 | -1) {
-            return None;
+        let (operator, name) = (node.operator.clone(), node.place.node.clone());
+        match operator.as_str() {
+            "Softmax" if node.domain.is_empty() && matches!(node.attributes.int("axis", 1).ok()?, 1 | -1) => {}
+            "Sigmoid" if node.domain.is_empty() && logits => {}
+            "Sigmoid" => return Some(format!("the Sigmoid at the end (`{name}`) stays: for classes it is left out")),
+            _ => return None,
         }
         let before = node.inputs.first().copied().flatten()?;
-        let name = node.place.node.clone();
         self.outputs[0] = Port { id: before, ..self.outputs[0].clone() };
         self.prune();
-        Some(format!("the Softmax at the end (`{name}`) is left out: the network gives logits"))
+        Some(format!("the {operator} at the end (`{name}`) is left out: the network gives logits"))
     }
 }
 
 impl Parts {
-    /// Gives the last layer another number of outputs, and none of the file's numbers.
-    fn set_outputs(&mut self, wanted: i64) -> Result<Option<String>> {
-        let no_head = || Error::graph(format!("its outputs cannot become {wanted}: no layer stands before the output"));
-        let head = &mut self.layers[self.head.ok_or_else(no_head)?];
+    /// Gives the last layer another number of outputs, and none of the file's numbers. Where there is no such layer the outputs
+    /// stay as many as they are: who wants others finds out when the network is traced.
+    fn set_outputs(&mut self, wanted: i64) -> Option<String> {
+        let kept = "its outputs stay those of the file: no single layer decides them that could have others";
+        let Some(head) = self.head.map(|head| &mut self.layers[head]) else { return Some(kept.to_owned()) };
         let had = match &mut head.shape {
             Shape::Linear { outputs, .. } => std::mem::replace(outputs, wanted),
             Shape::Conv { weight, groups: 1, .. } => std::mem::replace(&mut weight[0], wanted),
-            _ => return Err(no_head()),
+            _ => return Some(kept.to_owned()),
         };
         if had == wanted {
-            return Ok(None);
+            return None;
         }
         head.tensors.iter_mut().for_each(|tensor| *tensor = None);
-        for shape in &mut head.shapes {
-            shape.iter_mut().find(|size| **size == had).into_iter().for_each(|size| *size = wanted);
+        for (part, shape) in head.shapes.iter_mut().enumerate() {
+            let size = if part == 0 { shape.first_mut() } else { shape.last_mut() }; // a bias may be a row
+            size.filter(|size| **size == had).into_iter().for_each(|size| *size = wanted);
         }
-        Ok(Some(format!("the head `{}` has {wanted} outputs here, {had} in the file: it starts afresh", head.name)))
+        Some(format!("the head `{}` has {wanted} outputs here, {had} in the file: it starts afresh", head.name))
     }
 
     /// The file's numbers by the names of the network's variables, and where they come from.

@@ -9,7 +9,7 @@ use tch::Kind;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Port};
-use crate::import::{Import, Wanted};
+use crate::import::{Import, Wanted, pick};
 use crate::ops::{self, Context};
 
 /// What a file holds.
@@ -31,17 +31,23 @@ impl Inspection {
     ///
     /// # Shapes
     /// `shape`: without the batch
-    pub fn new(graph: Graph, wanted: &Wanted, shape: Option<&[i64]>) -> Self {
+    pub fn new(mut graph: Graph, wanted: &Wanted, shape: Option<&[i64]>) -> Self {
         let mut operators = BTreeMap::new();
         for node in &graph.nodes {
             *operators.entry(node.place.operator.clone()).or_default() += 1;
         }
+        let (inputs, outputs) = (graph.inputs.iter().map(line).collect(), graph.outputs.iter().map(line).collect());
         let context = Context { float: Kind::Float };
+        // what only other outputs need, need not be understood
+        if let Ok(port) = pick("output", &graph.outputs, wanted.output.as_deref()) {
+            graph.outputs = vec![port];
+            graph.prune();
+        }
         let failed = graph.nodes.iter().filter_map(|node| ops::kernel(node, context).err());
         let mut inspection = Self {
             head: format!("ONNX, opset {}, written by {}", graph.opset, shown(&graph.producer)),
-            inputs: graph.inputs.iter().map(line).collect(),
-            outputs: graph.outputs.iter().map(line).collect(),
+            inputs,
+            outputs,
             operators,
             problems: failed.map(|error| error.to_string()).collect(),
             layers: Ok(Vec::new()),
@@ -53,6 +59,12 @@ impl Inspection {
             Err(error) => inspection.layers = Err(error.to_string()),
         }
         inspection
+    }
+
+    /// Whether the graph can be a network here: every node is understood, input and output are clear, and its layers fit each
+    /// other.
+    pub fn is_understood(&self) -> bool {
+        self.problems.is_empty() && self.layers.is_ok()
     }
 
     fn network(&mut self, graph: Graph, wanted: &Wanted, shape: Option<&[i64]>) -> Result<Vec<LayerGeometry>> {

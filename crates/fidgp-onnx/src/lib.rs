@@ -8,6 +8,7 @@ mod export;
 mod file;
 mod finish;
 mod graph;
+mod head;
 mod import;
 mod inline;
 mod inspect;

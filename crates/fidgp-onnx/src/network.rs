@@ -72,13 +72,20 @@ impl GraphNetwork {
         &self.program.inputs[0]
     }
 
+    /// Whether it takes pictures of so many channels with the channels last. It is given them with the channels first all the
+    /// same, and turns them.
+    pub fn has_channels_last(&self, channels: i64) -> bool {
+        let shape = self.input().shape.as_deref();
+        matches!(shape, Some([_, first, _, Some(last)]) if *last == channels && *first != Some(channels))
+    }
+
     /// The output.
     pub fn output(&self) -> &Port {
         &self.program.outputs[0]
     }
 
     fn run(&self, x: &Tensor, pass: &mut Pass) -> Result<Tensor> {
-        let x = self.program.input(self.input(), x)?;
+        let x = self.program.input(self.input(), &channels_as_wanted(self.input(), x))?;
         let mut values = self.program.start()?;
         let compute = pass.compute.take(); // parameters in between are used in their own type
         for (id, parameter) in &self.values {
@@ -251,6 +258,19 @@ fn blocks(program: &Program, given: &BTreeSet<Id>) -> Vec<Block> {
     debug_assert!(given.is_disjoint(&alive), "parameters are given, not made");
     blocks.push(Block { steps: start..program.steps.len(), from, to: output });
     blocks
+}
+
+/// Pictures as a graph takes them: those of some frameworks have the channels last.
+fn channels_as_wanted(port: &Port, x: &Tensor) -> Tensor {
+    match x.size()[..] {
+        [n, channels, height, width]
+            if port.check(&[n, channels, height, width]).is_err()
+                && port.check(&[n, height, width, channels]).is_ok() =>
+        {
+            x.permute([0, 2, 3, 1])
+        }
+        _ => x.shallow_clone(),
+    }
 }
 
 fn output_of(id: Id, values: &[Option<Value>]) -> Result<Tensor> {

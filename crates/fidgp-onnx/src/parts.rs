@@ -6,6 +6,7 @@ use tch::Tensor;
 
 use crate::error::Result;
 use crate::graph::{Graph, Id, Node};
+use crate::head;
 use crate::names::{self, Taken};
 use crate::ops::Window;
 use crate::roles::Roles;
@@ -16,7 +17,7 @@ pub(crate) struct Parts {
     pub layers: Vec<Found>,
     /// Parameters that are no layer's: by value, with the name of each.
     pub values: Vec<(Id, String)>,
-    /// The layer behind which nothing is learnt, by number.
+    /// The layer that alone decides the outputs, behind which nothing is learnt, by number.
     pub head: Option<usize>,
     /// What a user should know.
     pub notes: Vec<String>,
@@ -98,7 +99,8 @@ impl Parts {
         }
         graph.prune();
         parts.find_values(graph);
-        parts.head = head(graph);
+        parts.notes.extend(without_layer(graph));
+        parts.head = head::find(graph, &parts.values.iter().map(|(id, _)| *id).collect());
         parts
     }
 
@@ -170,22 +172,26 @@ fn folded(graph: &Graph, planned: &[Planned]) -> Option<String> {
     (count > 0).then(|| format!("BatchNorm seems folded into {count} convolutions: {advice}"))
 }
 
+/// Operators whose weights are trained, but are no matrix of a layer here.
+const NO_LAYER: [&str; 4] = ["ConvTranspose", "Einsum", "GRU", "LSTM"];
+
+/// What is said of weights that are trained and cannot be Bayesian.
+fn without_layer(graph: &Graph) -> Option<String> {
+    let roles = Roles::of(graph);
+    let own = graph.nodes.iter().filter(|node| node.layer.is_none() && node.domain.is_empty());
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in own {
+        let operator = NO_LAYER.into_iter().find(|known| *known == node.operator);
+        let given = node.inputs.iter().skip(1).flatten().any(|id| roles.is_fixed(*id));
+        operator.filter(|_| given).into_iter().for_each(|operator| *counts.entry(operator).or_default() += 1);
+    }
+    let listed: Vec<_> = counts.iter().map(|(operator, count)| format!("{count} {operator}")).collect();
+    let why = "their weights are trained as plain parameters and cannot be Bayesian";
+    (!listed.is_empty()).then(|| format!("{}: {why}", listed.join(", ")))
+}
+
 /// A layer's weight and bias.
 type Shared = (Id, Option<Id>);
-
-/// The last layer on the only way to the output; behind it stand operators without parameters.
-fn head(graph: &Graph) -> Option<usize> {
-    let makers: BTreeMap<Id, &Node> =
-        graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten().map(move |id| (*id, node))).collect();
-    let mut at = graph.outputs.first()?.id;
-    loop {
-        let node = makers.get(&at)?;
-        if node.layer.is_some() {
-            return node.layer;
-        }
-        at = node.inputs.first().copied().flatten()?;
-    }
-}
 
 struct Finder {
     roles: Roles,
@@ -285,7 +291,8 @@ impl Finder {
         let node = &graph.nodes[sum];
         let other = node.inputs.get(1 - place.min(1)).copied().flatten()?;
         let (bias, _) = self.roles.root(other)?;
-        (node.operator == "Add" && graph.constants[&bias].size() == [outputs]).then_some((sum, bias))
+        let size = graph.constants[&bias].size();
+        (node.operator == "Add" && (size == [outputs] || size == [1, outputs])).then_some((sum, bias))
     }
 
     fn conv(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared)> {

@@ -8,10 +8,9 @@ use crate::graph::{Graph, Id, Node};
 use crate::names;
 
 /// Places of operators where a network has parameters: the operator, and which of its inputs.
-const LEARNT: [(&str, &[usize]); 19] = [
+const LEARNT: [(&str, &[usize]); 18] = [
     ("Add", &[0, 1]),
     ("BatchNormalization", &[1, 2]),
-    ("Concat", &[0, 1, 2, 3]),
     ("Conv", &[1, 2]),
     ("ConvTranspose", &[1, 2]),
     ("Einsum", &[0, 1, 2]),
@@ -29,6 +28,11 @@ const LEARNT: [(&str, &[usize]); 19] = [
     ("RMSNormalization", &[1]),
     ("Tile", &[0]),
 ];
+
+/// Whether a network may have a parameter at this place of an operator; in a Concat at every one.
+fn learns(operator: &str, place: usize) -> bool {
+    operator == "Concat" || LEARNT.iter().any(|(known, places)| *known == operator && places.contains(&place))
+}
 
 /// Those of them where constants often stand that nobody learns: there only a module's name tells.
 const UNSURE: [&str; 6] = ["Add", "Concat", "Expand", "Gather", "Mul", "Tile"];
@@ -134,13 +138,11 @@ impl Roles {
     fn find_learnt(&mut self, node: &Node) {
         let own = numbers(node).all(|id| self.fixed.contains(&id));
         let passed_on = own && node.outputs.iter().flatten().any(|id| self.learnt.contains(id));
-        let places =
-            LEARNT.iter().find(|(operator, _)| *operator == node.operator).map_or(&[][..], |(_, places)| places);
         let surely = own && Self::moves(node) && node.outputs.iter().flatten().any(|id| self.surely.contains(id));
         let sure = !UNSURE.contains(&node.operator.as_str());
         for (place, id) in node.inputs.iter().enumerate() {
             let id = id.filter(|id| self.fixed.contains(id));
-            let learnt = !own && places.contains(&place);
+            let learnt = !own && learns(&node.operator, place);
             if passed_on || learnt {
                 self.learnt.extend(id);
             }
@@ -168,7 +170,7 @@ impl Roles {
     fn teaches(&self, node: &Node, place: usize) -> bool {
         let operator = node.operator.as_str();
         if !numbers(node).all(|id| self.fixed.contains(&id)) {
-            return LEARNT.iter().any(|(known, places)| *known == operator && places.contains(&place));
+            return learns(operator, place);
         }
         let turned = |id: &Id| self.roots.contains_key(id); // its uses are looked at on their own
         let carried = !ABOUT.contains(&operator) && (place == 0 || !MOVED.contains(&operator));
@@ -247,6 +249,11 @@ fn zeros(graph: &Graph) -> BTreeSet<Id> {
 fn numbers(node: &Node) -> impl Iterator<Item = Id> {
     let count = if MOVED.contains(&node.operator.as_str()) { 1 } else { usize::MAX };
     node.inputs.iter().take(count).flatten().copied()
+}
+
+/// Whether a node says something of a value, not its numbers.
+pub(crate) fn is_about(node: &Node) -> bool {
+    node.domain.is_empty() && ABOUT.contains(&node.operator.as_str())
 }
 
 /// Whether a Transpose exchanges the two axes of a matrix.

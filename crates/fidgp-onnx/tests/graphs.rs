@@ -219,8 +219,84 @@ fn a_softmax_at_the_end_is_left_out() {
 }
 
 #[test]
+fn weights_that_cannot_be_bayesian_are_said_to_be_none() {
+    for (name, word) in [("lstm.script", "2 LSTM"), ("gru.script", "2 GRU"), ("unet.dynamo", "2 ConvTranspose")] {
+        let import = Import::new(graph(name), &Wanted::default()).unwrap();
+        let said = import.notes.join("\n");
+        assert!(said.contains(&format!("{word}: their weights are trained as plain parameters")), "{name}: {said}");
+    }
+    let import = Import::new(graph("pictures.dynamo"), &Wanted::default()).unwrap();
+    assert!(!import.notes.join("\n").contains("plain parameters"));
+}
+
+#[test]
 fn double_precision_goes_through() {
     let plain = Plain::new(&graph("table_transformer.dynamo"), Kind::Double).unwrap();
     let output = plain.run(&[stored("table_transformer.dynamo")["in.input"].shallow_clone()]).unwrap();
     assert_eq!(output[0].kind(), Kind::Double);
+}
+
+/// The output that a graph of another exporter has for these inputs, and how many numbers of it are trained.
+fn foreign(name: &str, output: Option<&str>, x: &Tensor) -> (Tensor, Vec<String>, usize, Import) {
+    let wanted = Wanted { output: output.map(str::to_owned), logits: true, ..Wanted::default() };
+    let mut import = Import::new(graph(name), &wanted).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let store = VarStore::new(Device::Cpu);
+    init(&mut import.network, &store.root(), Key::new(1)).unwrap();
+    let variables = store.variables();
+    for (variable, tensor) in &import.tensors {
+        tch::no_grad(|| variables[variable].shallow_clone().copy_(tensor));
+    }
+    let output = import.network.forward(x, &mut Pass::plain(Mode::Eval)).unwrap();
+    let layers = import.network.slots().iter().map(|slot| slot.name().to_owned()).collect();
+    (output, layers, store.trainable_variables().iter().map(Tensor::numel).sum(), import)
+}
+
+/// What tf2onnx writes: pictures with their channels last, turned at the start; a BatchNorm within a convolution.
+#[test]
+fn a_network_of_keras_is_trained_on_pictures() {
+    let stored = stored("keras.tf2onnx");
+    let wanted = stored.iter().find(|(key, _)| key.starts_with("out.")).unwrap().1;
+    let x = &stored["in.picture"];
+    let (output, layers, trained, import) = foreign("keras.tf2onnx", None, x);
+    assert!(gap(&output.softmax(1, Kind::Float), wanted) < 1e-5);
+    let first = import.network.forward(&x.permute([0, 3, 1, 2]), &mut Pass::plain(Mode::Eval)).unwrap();
+    assert!(gap(&first, &output) < 1e-6, "pictures come with the channels first");
+    assert!(import.network.has_channels_last(3) && !import.network.has_channels_last(1));
+    assert_eq!((layers.len(), trained), (4, 112 + 222 + 56 + 45), "{layers:?}");
+    assert!(import.notes.iter().any(|note| note.contains("BatchNorm seems folded into")), "{:?}", import.notes);
+    let named = ["first", "second", "hidden", "scores"];
+    assert!(named.iter().zip(&layers).all(|(name, layer)| layer.contains(name)), "{layers:?}");
+}
+
+/// What skl2onnx writes: biases that are rows, labels beside the probabilities.
+#[test]
+fn networks_of_scikit_learn_are_trained() {
+    let stored_classes = stored("classifier.skl2onnx");
+    let (logits, layers, trained, import) =
+        foreign("classifier.skl2onnx", Some("probabilities"), &stored_classes["in.X"]);
+    assert!(gap(&logits.softmax(1, Kind::Float), &stored_classes["out.probabilities"]) < 1e-5);
+    assert_eq!((layers.len(), trained), (3, 30 + 35 + 18), "{layers:?}");
+    assert_eq!(import.network.head(), Some(layers[2].as_str()));
+    let numbers = stored("regression.skl2onnx");
+    let (output, layers, trained, import) = foreign("regression.skl2onnx", None, &numbers["in.X"]);
+    assert!(gap(&output, &numbers["out.variable"]) < 1e-5);
+    assert_eq!((layers.len(), trained), (3, 30 + 35 + 6), "{layers:?}");
+    let two = Wanted { outputs: Some(2), ..Wanted::default() };
+    let wide = Import::new(graph("regression.skl2onnx"), &two).unwrap();
+    let bias = wide.origins.iter().find(|one| one.variable == format!("{}.bias", layers[2])).unwrap();
+    assert_eq!(bias.shape.iter().product::<i64>(), 2, "{bias:?}");
+    assert_eq!(import.network.head(), Some(layers[2].as_str()));
+}
+
+/// What PyTorch writes when nothing is said: the numbers in a file beside the graph, BatchNorm within the convolutions.
+#[test]
+fn an_export_with_the_settings_of_pytorch_is_trained() {
+    let stored = stored("usual");
+    let of = |start: &str| stored.iter().find(|(key, _)| key.starts_with(start)).unwrap().1;
+    assert!(fixture("usual.onnx.data").exists(), "the numbers lie beside the graph");
+    let (output, layers, trained, import) = foreign("usual", None, of("in."));
+    assert!(gap(&output.softmax(1, Kind::Float), of("out.")) < 1e-5);
+    assert_eq!((layers.as_slice(), trained), (&["conv1", "conv2", "fc"].map(str::to_owned)[..], 224 + 584 + 90));
+    let said = import.notes.join("\n");
+    assert!(said.contains("BatchNorm seems folded into 2 convolutions") && said.contains("optimize=False"), "{said}");
 }

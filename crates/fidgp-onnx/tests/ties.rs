@@ -8,8 +8,8 @@ use std::path::Path;
 use built::proto::*;
 use built::*;
 use fidgp::Key;
-use fidgp::layer::{Mode, Network, Pass, init};
-use fidgp_onnx::{Exported, Graph, Import, Outputs, Plain, Wanted, self_contained};
+use fidgp::layer::{Mode, Network, Pass, init, trace_to_output};
+use fidgp_onnx::{Exported, Graph, Import, Inspection, Outputs, Plain, Wanted, self_contained};
 use prost::Message;
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -236,4 +236,91 @@ fn data_of_other_files_come_along() {
     let x = Tensor::zeros([1, 4], (Kind::Float, Device::Cpu));
     let run = |file: &Path| Plain::new(&Graph::read(file).unwrap(), Kind::Float).unwrap().run(&[x.copy()]).unwrap();
     assert_eq!(run(&copy)[0], run(&file)[0]);
+}
+
+fn import(model: &ModelProto, wanted: &Wanted) -> Import {
+    Import::new(read(model), wanted).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The layer that can have other outputs, and how many outputs the network has when it is asked for seven.
+#[track_caller]
+fn asked_for_seven(nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> (Option<String>, i64, String) {
+    let wanted = Wanted { outputs: Some(7), ..Wanted::default() };
+    let import = import(&model(nodes, constants), &wanted);
+    let (_, output) = trace_to_output(&import.network, &[4]).unwrap();
+    (import.network.head().map(str::to_owned), output[1], import.notes.join("\n"))
+}
+
+#[test]
+fn a_sum_of_two_layers_has_no_head() {
+    let gemm = |name: &str, to: &str| node("Gemm", &["x", name], &[to]);
+    let nodes = |last| vec![gemm("a.weight", "a"), gemm("b.weight", "b"), node(last, &["a", "b"], &["y"])];
+    // `b` with one output would be added to seven of `a` without a word
+    let constants = || vec![numbers("a.weight", &[4, 3]), numbers("b.weight", &[4, 1])];
+    for last in ["Add", "Mul"] {
+        let (head, outputs, said) = asked_for_seven(nodes(last), constants());
+        assert_eq!((head, outputs), (None, 3));
+        assert!(said.contains("no single layer decides them"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_learnt_behind_a_layer_makes_it_no_head() {
+    let gemm = node("Gemm", &["x", "fc.weight", "fc.bias"], &["h"]);
+    let fc = || vec![numbers("fc.weight", &[4, 3]), numbers("fc.bias", &[3])];
+    let scaled = vec![gemm.clone(), node("Mul", &["h", "head.scale"], &["y"])];
+    let (head, outputs, _) = asked_for_seven(scaled, [fc(), vec![numbers("head.scale", &[3])]].concat());
+    assert_eq!((head, outputs), (None, 3), "the scale of each output is learnt too");
+    let equation = NodeProto { attribute: vec![text("equation", "ni,io->no")], ..node("Einsum", &["h", "m"], &["y"]) };
+    let einsum = vec![gemm.clone(), node("Transpose", &["mix"], &["m"]), equation];
+    let (head, outputs, _) = asked_for_seven(einsum, [fc(), vec![numbers("mix", &[2, 3])]].concat());
+    assert_eq!((head, outputs), (None, 2));
+    let gated = vec![gemm, node("Sigmoid", &["h"], &["s"]), node("Mul", &["h", "s"], &["y"])];
+    let (head, outputs, said) = asked_for_seven(gated, fc());
+    assert_eq!((head.as_deref(), outputs), (Some("fc"), 7), "{said}");
+}
+
+#[test]
+fn every_parameter_of_a_concat_is_trained() {
+    let names: Vec<_> = (0..6).map(|k| format!("token{k}.part")).collect();
+    let all: Vec<_> = names.iter().map(String::as_str).chain(["x"]).collect();
+    let join = NodeProto { attribute: vec![int("axis", 0)], ..node("Concat", &all, &["y"]) };
+    let variables: Vec<_> = names.iter().map(|name| format!("{name}.value")).collect();
+    let variables: Vec<_> = variables.iter().map(String::as_str).collect();
+    assert_same(&model(vec![join], names.iter().map(|name| numbers(name, &[1, 4])).collect()), &rows(), &variables);
+}
+
+#[test]
+fn a_sigmoid_at_the_end_is_left_out_for_logits_alone() {
+    let nodes = vec![node("Gemm", &["x", "fc.weight"], &["h"]), node("Sigmoid", &["h"], &["y"])];
+    let graph = model(nodes, vec![numbers("fc.weight", &[4, 3])]);
+    for (logits, word) in [(true, "is left out: the network gives logits"), (false, "stays: for classes")] {
+        let import = import(&graph, &Wanted { logits, ..Wanted::default() });
+        assert!(import.notes.iter().any(|note| note.contains(word)), "{:?}", import.notes);
+        let mut network = import.network;
+        let store = VarStore::new(Device::Cpu);
+        init(&mut network, &store.root(), Key::new(1)).unwrap();
+        let most = network.forward(&(rows() * 100.0), &mut Pass::plain(Mode::Eval)).unwrap().abs().max();
+        assert_eq!(most.double_value(&[]) > 1.0, logits);
+    }
+}
+
+#[test]
+fn an_inspection_fails_on_what_the_output_needs_and_on_nothing_else() {
+    let nodes = vec![node("Gemm", &["x", "fc.weight"], &["y"]), node("Unheard", &["x"], &["z"])];
+    let mut graph = model(nodes, vec![numbers("fc.weight", &[4, 3])]);
+    graph.graph.as_mut().unwrap().output.push(value("z"));
+    let seen = |output: Option<&str>| {
+        let wanted = Wanted { output: output.map(str::to_owned), ..Wanted::default() };
+        Inspection::new(read(&graph), &wanted, Some(&[4]))
+    };
+    let unclear = seen(None);
+    assert!(!unclear.is_understood() && unclear.problems.len() == 1, "{unclear}");
+    let good = seen(Some("y"));
+    assert!(good.is_understood() && good.problems.is_empty(), "{good}");
+    assert!(!seen(Some("z")).is_understood());
+    graph.graph.as_mut().unwrap().node.pop();
+    graph.graph.as_mut().unwrap().node.push(node("Relu", &["x"], &["z"]));
+    let several = Inspection::new(read(&graph), &Wanted::default(), Some(&[4]));
+    assert!(several.problems.is_empty() && !several.is_understood(), "{several}");
 }

@@ -17,8 +17,8 @@ pub enum Takes {
     Images,
     /// Pictures, for every pixel so many numbers.
     Pixels,
-    /// Rows or images, which of them the network does not know before it is given one.
-    TableOrImages,
+    /// Rows, images or pictures with masks: which of them the network does not know before it is given one.
+    Any,
 }
 
 /// A kind of network, as a config describes it: `{ kind = "resnet", depth = 18, stem = "cifar" }`. Of a new kind this and its

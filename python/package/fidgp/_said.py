@@ -149,8 +149,9 @@ class PixelPredictions(_Said):
 
 def of_pixels(classes: List[str], parts: List[Dict[str, Any]]) -> PixelPredictions:
     """What was said of several pictures."""
-    fields = {key: [part[key] for part in parts] for key in parts[0]}
-    return PixelPredictions(classes=classes, **{key: all if key.endswith("_map") else np.array(all) for key, all in fields.items()})
+    said: Dict[str, Any] = {key: [part[key] for part in parts] for key in parts[0]}
+    arrays: Dict[str, Any] = {key: all if key.endswith("_map") else np.array(all) for key, all in said.items()}
+    return PixelPredictions(classes=classes, **arrays)
 
 
 def columns(said: Dict[str, Any]) -> Dict[str, Any]:

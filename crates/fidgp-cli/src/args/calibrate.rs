@@ -13,9 +13,8 @@ use super::Place;
 /// Fit decision rules: sets or intervals, abstention, out-of-distribution alarm.
 ///
 /// Sets and intervals contain the truth as often as their level says, for any network, as long as new inputs are like these
-/// examples. A part of the examples checks the rules. A run that classifies images also gets a temperature. The rules are stored
-/// in the folder (calibration.json, temperature.json) and are valid for its weights only. predict, serve, monitor, report and
-/// export use them.
+/// examples. A part of the examples checks the rules. Classes also get a temperature. The rules are stored in the folder
+/// (calibration.json, temperature.json) and are valid for its weights only. predict, serve, monitor, report and export use them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  fidgp calibrate runs/houses\n  fidgp calibrate runs/houses --levels 0.9 --wrong-beyond 50\n  \
@@ -59,6 +58,9 @@ pub struct Calibrate {
     /// Known out-of-distribution inputs, a folder of pictures or a table: counts how many the rules detect (repeatable)
     #[arg(long, value_name = "PATH")]
     pub foreign: Vec<PathBuf>,
+    /// Tables: rows without the target, like those to come; the rules are fitted for their distribution (covariate shift)
+    #[arg(long, value_name = "FILE")]
+    pub target_inputs: Option<PathBuf>,
     /// Share of the examples that checks the rules
     #[arg(long, default_value_t = 0.2)]
     pub held_back: f64,

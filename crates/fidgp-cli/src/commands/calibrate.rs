@@ -32,6 +32,7 @@ pub fn run(arguments: &Calibrate) -> Outcome {
         from: arguments.from(),
         asked: arguments.asked(),
         ood_score: arguments.score(),
+        target_inputs: arguments.target_inputs.clone(),
         foreign: arguments.foreign.clone(),
     };
     let mut bar = ExampleBar::new("examples");
@@ -88,7 +89,7 @@ fn said(found: &Fitted) -> String {
 fn of_temperature(found: &Temperature) -> String {
     let edge = if found.at_edge { EDGE } else { "" };
     format!(
-        "temperature {:.4}, on {} validation examples: NLL {:.4} before, {:.4} after; ECE {:.4} before, {:.4} after\n{edge}",
+        "temperature {:.4}, on {} examples: NLL {:.4} before, {:.4} after; ECE {:.4} before, {:.4} after\n{edge}",
         found.temperature, found.examples, found.nll_before, found.nll_after, found.ece_before, found.ece_after
     )
 }
@@ -110,10 +111,24 @@ fn of_rules(found: &Calibration) -> String {
     for (name, rule) in rules(found) {
         let _ = writeln!(text, "{name:<22} {rule}");
     }
+    text += &ranked(found).unwrap_or_default();
     for note in &found.notes {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+/// How well each uncertainty puts wrong predictions last, the best first.
+fn ranked(found: &Calibration) -> Option<String> {
+    let rules = &found.rules;
+    let of_abstention = rules.abstention.as_ref().map(|abstention| (abstention.score, &abstention.ranked));
+    let (used, all) =
+        of_abstention.or(rules.answering.as_ref().map(|answering| (answering.score, &answering.ranked)))?;
+    let mut all: Vec<_> = all.iter().collect();
+    all.sort_by(|a, b| a.aurc.total_cmp(&b.aurc));
+    let said: Vec<_> = all.iter().map(|one| format!("{} {}", one.name, number(one.aurc))).collect();
+    let line = format!("{}; used: {}", said.join(", "), used.name());
+    (!said.is_empty()).then(|| format!("{:<22} {line}\n", "AURC, low is good"))
 }
 
 /// How many of the inputs that are known to be foreign the rules find.

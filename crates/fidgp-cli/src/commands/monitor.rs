@@ -1,12 +1,15 @@
 //! `fidgp monitor`
 
 use std::fmt::Write;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
+use fidgp_data::Sheet;
 use fidgp_decision::decide::{number, percent};
-use fidgp_decision::monitor::{Monitor, monitor_model};
+use fidgp_decision::monitor::{Labels, Monitor, Reading};
 use fidgp_decision::{CALIBRATION_FILE, Calibration};
+use fidgp_files::limits::TEXT_BYTES;
 use fidgp_lab::LabError;
 use fidgp_report::pages;
 
@@ -29,13 +32,14 @@ pub fn run(arguments: &args::Monitor) -> Outcome {
         let why = format!("has no {CALIBRATION_FILE} to compare with; make it with: fidgp calibrate {folder}");
         return Err(LabError::config(folder, why));
     };
-    let logs =
-        arguments.logs.iter().map(|log| Ok((log.as_path(), read(log)?))).collect::<Result<Vec<_>, LabError>>()?;
-    let lines = logs.iter().flat_map(|(log, text)| {
-        let filled = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        filled.map(|(number, line)| (format!("{}, line {}", log.display(), number + 1), line))
-    });
-    let found = monitor_model(&calibration, lines, alarms, arguments.name.as_deref())?;
+    let mut reading = Reading::new(&calibration, alarms, arguments.name.as_deref())?;
+    if let Some(file) = &arguments.labels {
+        reading = reading.with_labels(labels(file)?);
+    }
+    for log in &arguments.logs {
+        read(log, &mut reading)?;
+    }
+    let found = reading.finish()?;
     if let Some(out) = &arguments.out {
         pages::monitor::write(&found, &arguments.model.display().to_string(), out)?;
         tell!("{}", out.display());
@@ -48,11 +52,41 @@ pub fn run(arguments: &args::Monitor) -> Outcome {
     Ok(if found.alarm() { ExitCode::from(ALARM) } else { ExitCode::SUCCESS })
 }
 
-fn read(log: &Path) -> Result<String, LabError> {
-    if log.as_os_str() == "-" {
-        return super::standard_input();
+/// Gives the test one line after the other; only one is held in memory.
+fn read(log: &Path, reading: &mut Reading) -> Result<(), LabError> {
+    let failed = |error: io::Error| LabError::file(log, &error);
+    let mut file: Box<dyn BufRead> = if log.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(fidgp_files::open(log).map_err(failed)?))
+    };
+    let most = TEXT_BYTES.most();
+    let (mut line, mut number) = (Vec::new(), 0_usize);
+    loop {
+        line.clear();
+        if file.by_ref().take(most.saturating_add(1)).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            return Ok(());
+        }
+        number += 1;
+        let place = format!("{}, line {number}", log.display());
+        TEXT_BYTES
+            .check(line.len() as u64)
+            .map_err(|exceeded| LabError::File { path: log.to_owned(), why: format!("line {number}: {exceeded}") })?;
+        let text = std::str::from_utf8(&line)
+            .map_err(|_| LabError::File { path: log.to_owned(), why: format!("line {number} is not UTF-8 text") })?;
+        if !text.trim().is_empty() {
+            reading.line(&place, text)?;
+        }
     }
-    fidgp_files::text(log).map_err(|error| LabError::file(log, &error))
+}
+
+/// Labels that came later: a table with a column `label` and columns that name lines of the log.
+fn labels(file: &Path) -> Result<Labels, LabError> {
+    let sheet = Sheet::open(file)?;
+    let names = sheet.names().to_vec();
+    let cells = sheet.cells(&(0..names.len()).collect::<Vec<_>>())?;
+    let rows = (0..cells.rows()).map(|row| (0..names.len()).map(|column| cells.text(row, column).to_owned()).collect());
+    Ok(Labels::new(&names, rows)?)
 }
 
 fn said(found: &Monitor) -> String {
@@ -89,8 +123,13 @@ fn said(found: &Monitor) -> String {
     }
     for watched in &found.watched {
         let (lo, hi, share) = (percent(watched.interval.lo), percent(watched.interval.hi), percent(watched.share));
-        let broken = if watched.broken { "; no longer kept" } else { "" };
-        let _ = writeln!(text, "{}: {share} of {} labelled lines ({lo} … {hi}){broken}", watched.what, watched.seen);
+        let promised = watched.promised.map_or(String::new(), |share| format!(", guaranteed {}", percent(share)));
+        let broken = watched.alarm_at.map_or(String::new(), |line| format!("; no longer kept, seen at line {line}"));
+        let (what, seen) = (&watched.what, watched.seen);
+        let _ = writeln!(text, "{what}: {share} of {seen} labelled lines ({lo} … {hi}{promised}){broken}");
+    }
+    if found.unused_labels > 0 {
+        let _ = writeln!(text, "labels that belong to no line of the logs: {}", found.unused_labels);
     }
     text
 }

@@ -22,11 +22,11 @@ pub fn run(arguments: &Onnx) -> Outcome {
 }
 
 fn inspect(arguments: &OnnxInspect) -> Outcome {
-    let wanted = Wanted { input: arguments.input.clone(), output: arguments.output.clone(), outputs: None };
+    let wanted = Wanted { input: arguments.input.clone(), output: arguments.output.clone(), ..Wanted::default() };
     let graph = Graph::read(&arguments.file)?;
     let inspection = Inspection::new(graph, &wanted, arguments.shape.as_ref().map(|shape| &shape.0[..]));
     super::print(&inspection.to_string())?;
-    Ok(if inspection.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if inspection.is_understood() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run_graph(arguments: &OnnxRun) -> Outcome {

@@ -27,6 +27,11 @@ pub fn run(arguments: &Wrap) -> Outcome {
     if let Some(why) = &report.statistics_kept {
         tell!("BatchNorm statistics are those of the file: {why}");
     }
+    if let Some(why) = &report.posterior_missing {
+        tell!(
+            "no linearised posterior was fitted, weights are drawn: {why}; `fidgp fit-posterior` needs the training images"
+        );
+    }
     if let Some(run) = &arguments.out {
         tell!("\nrun: {}\ntrain it with: {}", run.display(), context.resume_command);
     }

@@ -93,13 +93,35 @@ fn a_prediction_is_counted_with_all_its_passes() {
     ] {
         let cost = count(method);
         assert_eq!(cost["macs"], macs, "{method}");
-        let prediction = serde_json::json!({"passes": passes, "macs": expected, "flops": 2 * expected});
+        let prediction =
+            serde_json::json!({"passes": passes, "backward_passes": 0, "macs": expected, "flops": 2 * expected});
         assert_eq!(cost["prediction"], prediction, "{method}");
     }
     assert_eq!(count("ensemble")["parameters"], 5 * plain["parameters"].as_i64().unwrap());
     let table = Place::new().fidgp(&["cost", FOUR, "--set", "method=batch-ensemble"]).ends(0).out;
     assert!(table.contains("MACs of a prediction, 4 passes, our order"), "{table}");
     assert!(table.contains("2,221,875,200"), "{table}"); // 4 × 555,468,800
+}
+
+/// A linearised posterior draws no weights: one pass, and for numbers a backward pass for each output.
+#[test]
+fn a_linearised_posterior_costs_its_own_passes() {
+    let count = |config: &str, change: &str| -> serde_json::Value {
+        let path = format!("{}/../../configs/{config}.toml", env!("CARGO_MANIFEST_DIR"));
+        let said = Place::new().fidgp(&["cost", &path, "--json", "--set", change]).ends(0);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let (drawn, linear) = (count("demo", "posterior.kind=flow"), count("demo", "predict.draws=9"));
+    assert_eq!((&linear["prediction"]["passes"], &linear["prediction"]["backward_passes"]), (&1.into(), &1.into()));
+    let macs = |cost: &serde_json::Value| cost["prediction"]["macs"].as_i64().unwrap();
+    let layers = linear["layers"].as_array().unwrap();
+    let forward: i64 = layers.iter().map(|layer| layer["macs_ours"].as_i64().unwrap()).sum();
+    assert!(macs(&linear) == 2 * forward && macs(&linear) < macs(&drawn), "{} {}", macs(&linear), macs(&drawn));
+    let images = count("cifar100-fidgp-four", "posterior={kind=\"linearised\"}");
+    assert_eq!((&images["prediction"]["passes"], &images["prediction"]["backward_passes"]), (&1.into(), &0.into()));
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/demo.toml");
+    let table = Place::new().fidgp(&["cost", demo]).ends(0).out;
+    assert!(table.contains("MACs of a prediction, 1 forward + 1 backward, our order"), "{table}");
 }
 
 const FOUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/cifar100-fidgp-four.toml");

@@ -149,6 +149,25 @@ fn what_cannot_be_promised_is_refused() {
     none.ends(2).says(&["data.validation_fraction", "--examples"]);
 }
 
+/// Rules for rows with other features than the examples: some of these are kept, or too few overlap.
+#[test]
+fn rules_for_shifted_rows_rest_on_examples_like_them() {
+    let place = place();
+    place.write("larger.csv", &new_houses(400, 0.3).0);
+    place.write("elsewhere.csv", &new_houses(400, 50.0).0);
+    let said = calibrate(&place, "run", &["--target-inputs", "larger.csv"]).ends(0);
+    assert!(said.out.contains("of 256 examples kept, so that their features are distributed as those of the 400 rows"));
+    let kept = json(&place.path("run/calibration.json"));
+    let sizes = kept["reference"]["feature:size, m2"].as_array().unwrap();
+    let mean = sizes.iter().filter_map(Value::as_f64).sum::<f64>() / sizes.len() as f64;
+    assert!((30..200).contains(&sizes.len()) && mean > 0.6, "{mean} of {} sizes", sizes.len()); // of all examples 0.5
+    calibrate(&place, "run", &["--target-inputs", "elsewhere.csv"]).ends(2).says(&[
+        "--target-inputs",
+        "elsewhere.csv: its rows differ so much from the 256 examples",
+        "--examples",
+    ]);
+}
+
 /// Quiet logs raise no alarm, shifted ones do; the exit code tells.
 #[test]
 fn a_monitor_tells_quiet_logs_from_others() {
@@ -183,6 +202,21 @@ fn a_monitor_tells_quiet_logs_from_others() {
     let wrong = place.fidgp(&["monitor", "run", "wrong.jsonl", "--json"]).ends(3);
     let wrong: Value = serde_json::from_str(&wrong.out).unwrap();
     assert_eq!(wrong["watched"][0]["broken"], true);
+    let errors = wrong["series"].as_array().unwrap().iter().find(|series| series["name"] == "error").unwrap();
+    assert!(errors["alarm_at"].is_u64(), "{errors}");
+    // labels that came later, joined by input and row
+    let bare = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line.as_object_mut().unwrap().remove("label").map(|label| (line.to_string() + "\n", line, label)).unwrap()
+    };
+    let text = fs::read_to_string(place.path("wrong.jsonl")).unwrap();
+    let parts: Vec<_> = text.lines().map(bare).collect();
+    place.write("bare.jsonl", &parts.iter().map(|(text, ..)| text.as_str()).collect::<String>());
+    let rows = parts.iter().map(|(_, line, label)| format!("{},{label},{}\n", line["row"], line["input"]));
+    place.write("labels.csv", &("row,label,input\n".to_owned() + &rows.collect::<String>()));
+    place.fidgp(&["monitor", "run", "bare.jsonl"]).ends(0);
+    let said = place.fidgp(&["monitor", "run", "bare.jsonl", "--labels", "labels.csv"]).ends(3);
+    assert!(said.out.contains("\nerror ") && said.out.contains("no longer kept, seen at line"), "{}", said.out);
     place.write("broken.jsonl", "{}\n");
     place.fidgp(&["monitor", "run", "broken.jsonl"]).ends(2).says(&["broken.jsonl, line 1 has none of the fields"]);
     place.fidgp(&["monitor", "run", "nowhere"]).ends(1).says(&["nowhere"]);

@@ -148,3 +148,35 @@ fn ddu_asks_for_two_images_of_a_class_first() {
     place.fidgp(&[&words[..], &few].concat()).ends(2).says(&["ddu", "has one training image"]);
     assert!(!place.path("run").exists());
 }
+
+/// Test images made worse: severity by severity, the same again from the same seed, refused where there are none.
+#[test]
+fn a_classifier_is_measured_on_corrupted_images() {
+    let place = Place::new();
+    write_cifar10(&place);
+    place.write("run.toml", &changed(configs::IMAGES, "data.name = \"cifar10\"\ntrain.epochs = 1"));
+    place.fidgp(&["train", "run.toml", "--device", "cpu", "--data", "data", "--out", "run"]).ends(0);
+    let eval = |more: &[&str]| place.fidgp(&[&["eval", "run", "--device", "cpu", "--data", "data"], more].concat());
+    let said = eval(&["--corrupt=gaussian-noise,jpeg", "--limit", "12"]).ends(0);
+    assert!(said.out.lines().count() == 8 && said.out.starts_with("severity"), "{}", said.out);
+    let document = crate::json(&place.path("run/corruptions/corruptions.json"));
+    assert_eq!((&document["schema"], &document["images"]), (&"fidgp-corruptions/1".into(), &12.into()));
+    assert_eq!(document["corruptions"][1]["name"], "jpeg");
+    assert_eq!(document["corruptions"][0]["severities"].as_array().unwrap().len(), 5);
+    let page = fs::read_to_string(place.path("run/corruptions/report.html")).unwrap();
+    assert!(page.contains("gaussian-noise") && place.path("run/corruptions/corruptions.svg").exists());
+    let again = eval(&["--corrupt=gaussian-noise,jpeg", "--limit", "12", "--json", "--out", "other"]).ends(0);
+    let again: Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!((&again["clean"], &again["mean"]), (&document["clean"], &document["mean"]));
+    let plain = eval(&["--json"]).ends(0);
+    let accuracy = metrics(&plain.out)["cls/Acc"].as_f64().unwrap();
+    let whole = eval(&["--corrupt=fog", "--json"]).ends(0);
+    let whole: Value = serde_json::from_str(&whole.out).unwrap();
+    assert!((whole["clean"]["accuracy"].as_f64().unwrap() - accuracy).abs() < 1e-9, "{whole}");
+
+    eval(&["--corrupt=snow"]).ends(2).says(&["snow", "fog"]);
+    eval(&["--limit", "3"]).ends(2).says(&["--corrupt"]);
+    let table = Place::new();
+    table.train(&[]).ends(0);
+    table.fidgp(&["eval", "run", "--corrupt"]).ends(2).says(&["--corrupt", "for pictures"]);
+}

@@ -130,7 +130,7 @@ fn residual_networks_go_out_as_graphs_with_statistics_of_each_draw() {
     let size = |file: &str| fs::metadata(place.path(file)).unwrap().len();
     place.fidgp(&["export", "model", "--format", "onnx", "--draws", "mean", "--out", "mean.onnx"]).ends(0);
     assert!(size("mean.onnx") < size("two.onnx") && size("two.onnx") < size("option-a.onnx"));
-    let said = place.fidgp(&["onnx", "inspect", "option-a.onnx"]).ends(0).out;
+    let said = place.fidgp(&["onnx", "inspect", "option-a.onnx"]).ends(1).out;
     for words in ["fidgp.weights_sha256: ", "fidgp.weights: 3 posterior draws", "fidgp.inputs: pixels, 0 to 255"] {
         assert!(said.contains(words), "`{words}` is not in\n{said}");
     }
@@ -253,7 +253,7 @@ fn a_calibrated_table_goes_out_with_intervals_and_decisions() {
     let names = "\"size, m2\",age";
     agrees_on_rows(&place, "run", "run.onnx", &houses(1.0), names);
     agrees_on_rows(&place, "run", "run.onnx", &houses(3.0), names); // many of them outside the training data
-    let said = place.fidgp(&["onnx", "inspect", "run.onnx"]).ends(0).out;
+    let said = place.fidgp(&["onnx", "inspect", "run.onnx"]).ends(1).out;
     assert!(said.contains("fidgp.rules: ") && said.contains("fidgp.rules_sha256: "), "{said}");
     assert!(!said.contains(place.path("data").to_str().unwrap()), "{said}");
 

@@ -158,6 +158,18 @@ fn what_is_wrong_with_a_folder_is_named() {
     fs::rename(place.path("data/tiny/val/red"), place.path("data/tiny/val/rot")).unwrap();
     train(&[]).ends(2).says(&["data.path", "only train/ has `red`", "only val/ has `rot`"]);
     fs::rename(place.path("data/tiny/val/rot"), place.path("data/tiny/val/red")).unwrap();
-    fs::write(place.path("data/tiny/train/red/000.png"), "not a picture").unwrap();
-    train(&[]).ends(1).says(&["train/red/000.png, byte 0: cannot be decoded"]);
+    train(&["--set", "data.limit=1"]).ends(2).says(&["data.limit", "at least 2"]);
+    train(&["--set", "data.limit=9", "--set", "train.epochs=1", "--set", "train.schedule={kind=\"constant\"}"]).ends(0);
+    assert_eq!(json(&place.path("run/trained-on.json"))["examples"], 9);
+    fs::remove_dir_all(place.path("run")).unwrap();
+    // all that is damaged is named before anything is trained
+    for file in ["train/red/000.png", "val/blue/001.jpg"] {
+        fs::write(place.path(&format!("data/tiny/{file}")), "not a picture").unwrap();
+    }
+    fs::write(place.path("data/tiny/train/blue/000.png"), "nor this").unwrap();
+    let damaged = ["train/red/000.png, byte 0: cannot be decoded", "train/blue/000.png, byte 0"];
+    train(&["--set", "data.validation_fraction=0.0", "--set", "train.select=last", "--set", "train.validate_every=0"])
+        .ends(1)
+        .says(&damaged);
+    assert!(!place.path("run").exists());
 }

@@ -25,6 +25,7 @@ mod misuse;
 mod mixed;
 mod onnx;
 mod onnx_hostile;
+mod onnx_kept;
 mod ood;
 mod readme;
 mod resume;
@@ -34,6 +35,7 @@ mod several;
 mod strangers;
 mod tables;
 mod training;
+mod tutorials;
 mod waiting;
 mod wrap;
 

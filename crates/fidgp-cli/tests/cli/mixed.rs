@@ -483,3 +483,42 @@ fn many_rows_are_predicted_in_parts() {
         said.says(&["far.csv", "row 1: size, m2, standardised, is no number that can be computed with"]);
     }
 }
+
+#[test]
+fn classes_of_tables_get_a_temperature_in_runs_and_model_folders() {
+    let place = place();
+    train(&place, "run", &["--set", "train.epochs=10"]).ends(0);
+    place.write("some.csv", &customers_of(1000..1600));
+    place.write("others.csv", &customers_of(2000..2600));
+    place.write("new.csv", NEW);
+    let probability = |folder: &str| {
+        let found = inputs(&fidgp(&place, &["predict", folder, "new.csv", "--json"]).ends(0));
+        found[0]["probability"].as_f64().unwrap()
+    };
+    let before = probability("run");
+    let calibrate = |folder: &str, more: &[&str]| {
+        fidgp(&place, &[&["calibrate", folder, "--data", "data"][..], more].concat()).ends(0).out
+    };
+    let said = calibrate("run", &["--examples", "some.csv"]);
+    assert!(said.starts_with("temperature ") && said.contains("on 150 examples: NLL"), "{said}");
+    assert!(said.contains("rules from 360 examples of some.csv, checked on 90 others"), "{said}");
+    assert!(said.contains("AURC, low is good") && said.contains("; used: "), "{said}");
+    let fitted = json(&place.path("run/temperature.json"));
+    assert!(fitted["nll_after"].as_f64() <= fitted["nll_before"].as_f64(), "{fitted}");
+    let tempered = probability("run");
+    assert!((tempered - before).abs() > 1e-6, "{tempered} as before");
+    // 150 validation rows are too few for a new one; that of before stands
+    assert!(!calibrate("run", &[]).contains("temperature "));
+    assert_eq!(probability("run").to_bits(), tempered.to_bits());
+
+    fidgp(&place, &["export", "run", "--out", "model"]).ends(0);
+    assert_eq!(probability("model").to_bits(), tempered.to_bits());
+    let said = calibrate("model", &["--examples", "others.csv"]);
+    assert!(said.starts_with("temperature ") && place.path("model/temperature.json").exists(), "{said}");
+    let own = probability("model");
+    let found = inputs(&fidgp(&place, &["predict", "model", "new.csv", "--json"]).ends(0));
+    assert!(found[0]["decision"].is_string(), "{}", found[0]);
+    fs::remove_file(place.path("model/temperature.json")).unwrap();
+    fs::remove_file(place.path("model/calibration.json")).unwrap();
+    assert_eq!(probability("model").to_bits(), tempered.to_bits(), "that of config.json again, not {own}");
+}

@@ -220,3 +220,35 @@ fn what_is_wrong_is_named() {
         place.fidgp(&words(&["--set", change])).ends(2).says(&said);
     }
 }
+
+/// A network of another framework for masks: its head for other classes starts afresh, the rest at its weights.
+#[test]
+fn an_imported_network_learns_masks() {
+    let place = made();
+    fs::copy(crate::onnx::graph("unet.dynamo.onnx"), place.path("unet.onnx")).unwrap();
+    let imported = changed(
+        &CONFIG,
+        r#"
+data = { crop = [16, 16] }
+network = { kind = "onnx", path = "unet.onnx" }
+start = { weights = "unet.onnx", statistics_images = 0 }
+normalisation = "imagenet"
+inducing = { layers = ["bottom.0", "head"] }
+train = { epochs = 20, validate_every = 10, optimiser = { kind = "adam", learning_rate = 0.02 } }
+predict = { window = [16, 16] }
+"#,
+    );
+    place.write("run.toml", &imported);
+    place.fidgp(&words(&["--set", "network.kind=fcn", "--set", "network.path=unet.onnx"])).ends(2);
+    place.fidgp(&words(&[])).ends(0).says(&["head `head` is for other outputs"]);
+    let results = json(&place.path("run/results.json"));
+    let metric = |name: &str| results["metrics"][name].as_f64().unwrap_or_else(|| panic!("{name}"));
+    assert!(metric("seg/mIoU") > 0.4 && metric("seg/pixAcc") > 0.7, "{results}");
+    let picture = "data/shapes/images/test/04.png";
+    let said = place.fidgp(&["predict", "run", picture, "--device", "cpu", "--maps", "seen"]).ends(0);
+    assert!(said.out.contains("ground") && place.path("seen/04.png").exists(), "{}", said.out);
+    place.fidgp(&["export", "run", "--out", "model", "--data", "data"]).ends(0);
+    place.fidgp(&["predict", "model", picture, "--device", "cpu"]).ends(0);
+    place.fidgp(&["export", "run", "--format", "torch", "--out", "mean.safetensors", "--data", "data"]).ends(0);
+    assert_eq!(crate::onnx::numbers(&place.path("mean.safetensors"), "head.weight").len(), 6);
+}

@@ -150,7 +150,14 @@ fn the_training_set_is_not_needed_where_the_normalisation_is_given() {
         ["wrap", "bayes.toml", "--device", "cpu", "--data", "data", "--weights", "plain/checkpoint/last.safetensors"];
     place.fidgp(&words).ends(1).says(&["data/cifar-100-binary/train.bin: cannot be read"]);
     let said = place.fidgp(&[&words[..], &normalised].concat()).ends(0);
-    said.says(&["BatchNorm statistics are those of the file", "train.bin"]);
+    said.says(&["BatchNorm statistics are those of the file", "train.bin", "no linearised posterior was fitted"]);
+    let asked = ["--set", "posterior.kind=linearised"];
+    let refused = place.fidgp(&[&words[..], &normalised, &asked].concat()).ends(2);
+    refused.says(&["posterior.kind", "training images", "train.bin", "posterior.kind=flow"]);
+    // what is kept says that weights are drawn, and they are
+    place.fidgp(&[&words[..], &normalised, &["--out", "wrapped"]].concat()).ends(0);
+    assert!(fs::read_to_string(place.path("wrapped/run.toml")).unwrap().contains("kind = \"flow\""));
+    assert!(!place.path("wrapped/posterior.json").exists());
 }
 
 /// The weights in common use (github.com/akamaster/pytorch_resnet_cifar10) on the real test set: 91.73 % and 93.39 %.

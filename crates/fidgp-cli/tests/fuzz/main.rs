@@ -4,6 +4,7 @@
 //! kept under `target/fuzz/`, and belongs into `found/`, whose files every run reads first.
 
 mod mutate;
+mod onnx;
 mod targets;
 
 use std::collections::BTreeMap;

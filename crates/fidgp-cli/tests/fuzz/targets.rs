@@ -28,7 +28,7 @@ pub struct Target {
 pub fn all() -> Vec<Target> {
     let mut targets = of_formats();
     targets.extend(of_texts());
-    targets.extend([of_model_folders(), of_results()]);
+    targets.extend([of_model_folders(), of_results(), crate::onnx::of_graphs()]);
     targets
 }
 

@@ -2,6 +2,7 @@
 
 pub mod array_folder;
 pub mod cifar;
+pub mod corrupt;
 mod crop;
 mod folder;
 pub mod idx;

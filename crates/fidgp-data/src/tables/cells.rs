@@ -30,11 +30,22 @@ pub struct Cells {
     /// Where each cell ends in the text, row by row.
     ends: Vec<usize>,
     /// Whether `1,5` is one and a half.
-    comma: bool,
+    comma: Comma,
+}
+
+/// What a comma inside a cell is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comma {
+    /// No part of a number.
+    Text,
+    /// Decimal, as in `1,5`.
+    Decimal,
+    /// Decimal unless three digits follow: `"1,234"` between commas may be a thousand.
+    Quoted,
 }
 
 impl Cells {
-    pub(super) fn new(file: &Path, names: Vec<String>, comma: bool) -> Self {
+    pub(super) fn new(file: &Path, names: Vec<String>, comma: Comma) -> Self {
         Self { file: file.to_owned(), names, lines: Vec::new(), text: String::new(), ends: Vec::new(), comma }
     }
 
@@ -47,7 +58,7 @@ impl Cells {
             let problem = format!("{} cells are no whole rows of {}", cells.len(), names.len());
             return Err(Error::value(name, problem, "give a cell for each column"));
         }
-        let mut all = Self::new(Path::new(name), names, false);
+        let mut all = Self::new(Path::new(name), names, Comma::Text);
         for cell in cells {
             all.push(cell.trim());
         }
@@ -88,7 +99,13 @@ impl Cells {
         let cell = self.text(row, column);
         let finite = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
         finite(cell).or_else(|| {
-            let is_decimal = self.comma && cell.matches(',').count() == 1 && !cell.contains('.');
+            let (_, digits) = cell.split_once(',')?;
+            let is_number = !digits.contains(',') && !cell.contains('.');
+            let is_decimal = match self.comma {
+                Comma::Text => false,
+                Comma::Decimal => is_number,
+                Comma::Quoted => is_number && digits.len() != 3,
+            };
             is_decimal.then(|| finite(&cell.replace(',', ".")))?
         })
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use fidgp_files::limits::COLUMNS;
 
-use super::cells::{Cells, is_missing};
+use super::cells::{Cells, Comma, is_missing};
 use super::table;
 use crate::{
     Error, Result,
@@ -48,6 +48,8 @@ pub struct Sheet {
 enum Body {
     Text {
         content: String,
+        /// Where it begins: some marks before it do not count.
+        start: usize,
         separator: u8,
     },
     /// Row-major.
@@ -68,17 +70,18 @@ impl Sheet {
     }
 
     fn of_text(file: &Path) -> Result<Self> {
-        Self::parse(file, &text::read(file)?)
+        Self::parse(file, text::read(file)?)
     }
 
     /// The same of a text that was read already, such as standard input; errors call it by this name.
     ///
     /// # Errors
     /// When it holds no table.
-    pub fn parse(file: &Path, content: &str) -> Result<Self> {
-        let content = content.trim_start_matches('\u{feff}').trim_start_matches('#').to_owned(); // NumPy's headings have one
-        let first = content.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let body = Body::Text { separator: separator(first), content };
+    pub fn parse(file: &Path, content: String) -> Result<Self> {
+        let text = content.trim_start_matches('\u{feff}').trim_start_matches('#'); // NumPy's headings have one
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let (separator, start) = (separator(first), content.len() - text.len());
+        let body = Body::Text { content, start, separator };
         let mut sheet = Self { file: file.to_owned(), names: Vec::new(), headed: false, body };
         let cells = match sheet.records().next() {
             Some(first) => first.map_err(|error| sheet.unsound(&error))?.1,
@@ -212,8 +215,12 @@ impl Sheet {
     /// As a slice does, where a column is not below the number of [names](Self::names).
     pub fn cells(&self, columns: &[usize]) -> Result<Cells> {
         let names = columns.iter().map(|&column| self.names[column].clone()).collect();
-        let decimal_comma = matches!(self.body, Body::Text { separator: b';', .. });
-        let mut cells = Cells::new(&self.file, names, decimal_comma);
+        let comma = match self.body {
+            Body::Text { separator: b';' | b'\t', .. } => Comma::Decimal,
+            Body::Text { separator: b',', .. } => Comma::Quoted,
+            _ => Comma::Text,
+        };
+        let mut cells = Cells::new(&self.file, names, comma);
         match &self.body {
             Body::Numbers(numbers) => {
                 let known = |number: f64| if number.is_nan() { String::new() } else { number.to_string() };
@@ -248,7 +255,7 @@ impl Sheet {
     /// Lines with their numbers from 1, cut into cells; lines without any are skipped.
     fn records(&self) -> impl Iterator<Item = csv::Result<(usize, Vec<String>)>> + '_ {
         let (content, separator) = match &self.body {
-            Body::Text { content, separator } => (content.as_str(), *separator),
+            Body::Text { content, start, separator } => (&content[*start..], *separator),
             Body::Numbers(_) => ("", b','),
         };
         let reader = ReaderBuilder::new()

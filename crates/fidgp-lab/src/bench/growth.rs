@@ -147,6 +147,7 @@ fn plan(
             _ => {}
         }
         config.predict.draws = options.draws;
+        config.posterior = None; // what is timed are weight draws
         if sweep.axis == Grown::K && config.passes() != options.draws {
             return Err(wrong(format!("changes nothing: {} does not predict with K weight draws", method.name())));
         }

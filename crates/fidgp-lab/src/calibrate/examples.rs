@@ -7,16 +7,17 @@ use fidgp_data::{ImageFolder, Part, Table};
 use fidgp_decision::calibration::Feature;
 use fidgp_decision::fit::Named;
 use fidgp_decision::{ClassEvidence, NumberEvidence};
+use tch::Tensor;
 
 use super::{Progress, Request};
 use crate::config::{DataConfig, Known, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::experiment::norms;
 use crate::experiment::task::{Set, Sets, SplitRole, draw, part};
-use crate::predict::{Predictor, files};
+use crate::predict::{Predictor, Trained, files, row_batches};
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::{TrainedOn, same_classes, same_examples};
-use crate::source::{GivenRows, ImageSet};
+use crate::source::{Chunks, GivenRows, ImageSet};
 
 /// Pictures, or rows, between two words on how far it is.
 const STEP: usize = 64;
@@ -101,34 +102,119 @@ impl Said {
     }
 }
 
+/// Labelled examples, before the model is asked.
+pub(super) enum Collected {
+    /// Pictures of a data set.
+    Set(Set),
+    /// Files of the user's, with their classes.
+    Files(Vec<PathBuf>, Vec<usize>),
+    /// Rows of a table, with their numbers or classes.
+    Rows(GivenRows, Vec<f64>),
+}
+
+impl Collected {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Set(set) => set.rows(),
+            Self::Files(_, labels) => labels.len(),
+            Self::Rows(_, targets) => targets.len(),
+        }
+    }
+
+    /// Some of them.
+    pub fn select(&self, rows: &[usize]) -> Result<Self> {
+        Ok(match self {
+            Self::Set(set) => Self::Set(set.select(rows)?),
+            Self::Files(files, labels) => Self::Files(
+                rows.iter().map(|&row| files[row].clone()).collect(),
+                rows.iter().map(|&row| labels[row]).collect(),
+            ),
+            Self::Rows(given, targets) => {
+                Self::Rows(given.select(rows), rows.iter().map(|&row| targets[row]).collect())
+            }
+        })
+    }
+
+    /// Hands them out as the network takes them, with their labels.
+    pub fn as_inputs<T>(&self, trained: &Trained, take: &mut dyn FnMut(Chunks) -> Result<T>) -> Result<T> {
+        let (config, model) = (&trained.config, &trained.model);
+        let labels = |labels: &[usize]| Tensor::from_slice(&labels.iter().map(|&one| one as i64).collect::<Vec<_>>());
+        match self {
+            Self::Set(set) => {
+                let source = set.source(config, model, SplitRole::Measuring, model.store.device())?;
+                take(source.chunks(config.predict.batch_size))
+            }
+            Self::Files(paths, classes) => {
+                let parts = paths.chunks(STEP).zip(classes.chunks(STEP));
+                take(Box::new(parts.map(|(paths, classes)| {
+                    Ok::<_, LabError>((vec![files::inputs(trained, paths)?], labels(classes)))
+                })))
+            }
+            Self::Rows(given, targets) => {
+                let view = trained.table.as_ref();
+                let view = view.ok_or_else(|| LabError::config("data.set", "has no rows of classes"))?;
+                let batches = row_batches(trained, view, ("the examples", &given.inputs))?;
+                let classes: Vec<usize> = targets.iter().map(|&target| target as usize).collect();
+                take(Box::new(std::iter::once(Ok((batches, labels(&classes))))))
+            }
+        }
+    }
+}
+
 /// The examples that were asked for.
-pub(super) fn gather(predictor: &mut Predictor, request: &Request, progress: Progress) -> Result<Gathered> {
+pub(super) fn collect(predictor: &mut Predictor, request: &Request) -> Result<Collected> {
     let config = predictor.trained().config.clone();
-    let mut found = match (&config.data, &request.from) {
+    Ok(match (&config.data, &request.from) {
         (DataConfig::Segmentation(_), _) => {
             let why = "is a segmentation: rules for decisions are for classes of pictures and for numbers";
             return Err(LabError::config("data.set", why));
         }
-        (data, From::Path(path)) if data.has_classes() => folder(predictor, path, progress)?,
+        (data, From::Path(path)) if data.has_classes() => folder(predictor, path)?,
         (data, _) if data.has_classes() => {
             let set = images(predictor, &config, request)?;
-            pictures(predictor, set, progress)?
+            let (classes, own) = (set.classes().len(), predictor.trained().classes.len());
+            if classes != own {
+                let why = format!("has {classes} classes, the network tells {own} apart");
+                return Err(LabError::config("data", why));
+            }
+            Collected::Set(set)
         }
         (_, From::Path(path)) => {
             let (given, targets) = own_rows(predictor, path)?;
-            rows(predictor, given, targets, progress)?
+            Collected::Rows(given, targets)
         }
         _ => {
             let (given, targets) = table(predictor, request)?;
-            rows(predictor, given, targets, progress)?
+            Collected::Rows(given, targets)
         }
+    })
+}
+
+/// What the model says of them.
+pub(super) fn gather(
+    predictor: &mut Predictor,
+    collected: Collected,
+    request: &Request,
+    progress: Progress,
+) -> Result<Gathered> {
+    let mut found = match collected {
+        Collected::Set(set) => pictures(predictor, set, progress)?,
+        Collected::Files(paths, labels) => {
+            let said = said_of_files(predictor, &paths, progress)?;
+            let named = Named { classes: predictor.trained().classes.clone(), ..Named::default() };
+            let (said, inputs) = (Said::Classes { said, labels }, Inputs::Files(paths));
+            Gathered { source: String::new(), said, named, notes: Vec::new(), inputs }
+        }
+        Collected::Rows(given, targets) => rows(predictor, given, targets, progress)?,
     };
-    found.notes.extend(chosen_by(&config, &request.from));
-    Ok(Gathered { source: request.from.words(&config), ..found })
+    let config = &predictor.trained().config;
+    found.notes.extend(chosen_by(config, &request.from));
+    Ok(Gathered { source: request.from.words(config), ..found })
 }
 
 /// What must be said of examples by which the epoch was chosen.
-pub(super) fn chosen_by(config: &RunConfig, from: &From) -> Option<String> {
+fn chosen_by(config: &RunConfig, from: &From) -> Option<String> {
     let why = "the epoch was chosen by these examples (train.select = \"best\"): the promises hold nearly; for exact ones name \
                others with --examples";
     (*from == From::Validation && config.train.select == Select::Best).then(|| why.to_owned())
@@ -167,13 +253,9 @@ fn no_validation() -> LabError {
 }
 
 /// What the model says of labelled pictures.
-pub(super) fn pictures(predictor: &mut Predictor, set: Set, progress: Progress) -> Result<Gathered> {
+fn pictures(predictor: &mut Predictor, set: Set, progress: Progress) -> Result<Gathered> {
     let trained = predictor.trained();
     let (classes, config) = (trained.classes.clone(), trained.config.clone());
-    if set.classes().len() != classes.len() {
-        let why = format!("has {} classes, the network tells {} apart", set.classes().len(), classes.len());
-        return Err(LabError::config("data", why));
-    }
     let source = set.source(&config, &trained.model, SplitRole::Measuring, trained.model.store.device())?;
     let said = said_of(predictor, source.as_ref(), progress)?;
     let labels = set.labels().iter().map(|&label| label as usize).collect();
@@ -196,7 +278,7 @@ fn said_of(predictor: &mut Predictor, source: &dyn ImageSet, progress: Progress)
 }
 
 /// Pictures of the user's, in folders named after classes of the model.
-fn folder(predictor: &mut Predictor, path: &Path, progress: Progress) -> Result<Gathered> {
+fn folder(predictor: &Predictor, path: &Path) -> Result<Collected> {
     let folder = ImageFolder::open(path)?;
     let classes = predictor.trained().classes.clone();
     let place = |name: &String| {
@@ -208,10 +290,7 @@ fn folder(predictor: &mut Predictor, path: &Path, progress: Progress) -> Result<
     };
     let places = folder.class_names().iter().map(place).collect::<Result<Vec<_>>>()?;
     let labels: Vec<usize> = folder.labels().iter().map(|&label| places[label as usize]).collect();
-    let said = said_of_files(predictor, folder.files(), progress)?;
-    let named = Named { classes, ..Named::default() };
-    let (said, inputs) = (Said::Classes { said, labels }, Inputs::Files(folder.files().to_vec()));
-    Ok(Gathered { source: String::new(), said, named, notes: Vec::new(), inputs })
+    Ok(Collected::Files(folder.files().to_vec(), labels))
 }
 
 /// What the model says of picture files.

@@ -1,6 +1,7 @@
 //! What is fitted to a trained model on examples that it was not trained on: a temperature, and rules for decisions.
 
 mod examples;
+mod shift;
 mod temperature;
 mod trust;
 
@@ -15,13 +16,14 @@ use fidgp_decision::fit::{FEWEST, Origin, classes, numbers};
 use fidgp_decision::{Asked, CALIBRATION_FILE, Calibration, Score, TRUST_FILE, Trust};
 use tch::Device;
 
-use crate::config::{self, RunConfig};
+use crate::config::RunConfig;
 use crate::error::{LabError, Result};
-use crate::files::{CONFIG_FILE, TEMPERATURE_FILE};
+use crate::files::TEMPERATURE_FILE;
 use crate::json;
 use crate::predict::{Predictor, Trained};
 use crate::run_folder::{Temperature, calibration};
-use temperature::{Opened, divided};
+use examples::Collected;
+use temperature::divided;
 
 /// What is wanted of a calibration.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub struct Request {
     pub asked: Asked,
     /// That uncertainty.
     pub ood_score: Option<Score>,
+    /// A table without targets: the rules are for inputs like these.
+    pub target_inputs: Option<PathBuf>,
     /// Folders of pictures or tables that are known to be foreign, to count how many the rules find.
     pub foreign: Vec<PathBuf>,
 }
@@ -45,7 +49,7 @@ pub struct Request {
 /// What was fitted.
 #[derive(Debug)]
 pub struct Fitted {
-    /// The temperature, of a run that classifies images and its own validation examples.
+    /// The temperature, of classes.
     pub temperature: Option<Temperature>,
     /// The rules; none where there are too few examples for any beside a temperature.
     pub calibration: Option<Calibration>,
@@ -66,7 +70,7 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
     Ok(found)
 }
 
-/// Fits what a model can have, and keeps it in its folder: a run that classifies images gets a temperature, every model rules.
+/// Fits what a model can have, and keeps it in its folder: classes get a temperature, every model rules.
 ///
 /// # Errors
 /// When the examples cannot be read or are too few, or the disk fails. What stood in the folder before then still stands; where
@@ -87,38 +91,41 @@ pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     Ok(Fitted { temperature, calibration: Some(calibration), trust: Some(trust) })
 }
 
-/// The examples as the model sees them, with the temperature that was fitted first.
+/// The examples as the model sees them, with the temperature that was fitted first. Classes have one where there are enough
+/// examples to keep some for it alone; those of few validation images are for both.
 fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature>, Predictor, Gathered)> {
-    let Request { folder, data, device, from, .. } = request;
-    let own = folder.join(CONFIG_FILE);
-    let config = if own.exists() { Some(config::read(&own, &[])?) } else { None };
-    let is_tempered = *from == From::Validation && config.is_some_and(|config| config.data.has_classes());
-    let trained = if is_tempered {
-        Trained::as_trained(folder, *device, Some(data))? // an older temperature may be of other weights
-    } else {
-        Trained::open(folder, *device)?
-    };
-    if !is_tempered {
-        let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
-        let gathered = examples::gather(&mut predictor, request, progress)?;
+    let (trained, step) = Trained::open_untempered(&request.folder, request.device, &request.data)?;
+    let has_classes = !trained.classes.is_empty() && !trained.segments();
+    let is_shared = trained.config.data.has_classes() && request.from == From::Validation;
+    let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
+    let mut collected = examples::collect(&mut predictor, request)?;
+    let mut notes = Vec::new();
+    if let Some(path) = &request.target_inputs {
+        let (kept, note) = shift::towards(&collected, predictor.trained(), path, request.asked.seed)?;
+        (collected, notes) = (kept, vec![note]);
+    }
+    let parts = if has_classes { divided(collected.len()) } else { None };
+    if parts.is_none() && !(has_classes && is_shared) {
+        let older = if has_classes { Trained::open(&request.folder, request.device)?.model.temperature } else { None };
+        older.map_or(Ok(()), |older| predictor.changed(|trained| trained.model.temper(older)))?;
+        let mut gathered = examples::gather(&mut predictor, collected, request, progress)?;
+        gathered.notes.extend(notes);
         return Ok((None, predictor, gathered));
     }
-    let opened = Opened::of_run(&trained.config, folder, data, *device)?;
-    let parts = divided(opened.validation.rows());
-    let part = |rows: &Vec<usize>| opened.validation.select(rows);
-    let temperature = match &parts {
-        Some([rows, _]) => opened.temperature(&trained.config, &part(rows)?)?,
-        None => opened.temperature(&trained.config, &opened.validation)?,
+    let fitted = |examples: &Collected| {
+        let trained = predictor.trained();
+        examples.as_inputs(trained, &mut |chunks| {
+            temperature::of_batches(&trained.config, (&trained.model, step), examples.len(), chunks)
+        })
     };
-    let rest = parts.as_ref().map(|[_, rows]| part(rows)).transpose()?;
-    let Opened { mut model, validation, .. } = opened;
-    model.temper(temperature.temperature)?;
-    let mut predictor = Predictor::new(Trained { model, ..trained }, None, WeightDraws::MEMORY)?;
-    let is_shared = rest.is_none();
-    let mut gathered = examples::pictures(&mut predictor, rest.unwrap_or(validation), progress)?;
-    gathered.source = from.words(&predictor.trained().config);
-    gathered.notes.extend(examples::chosen_by(&predictor.trained().config, from));
-    if is_shared {
+    let (temperature, rest) = match &parts {
+        Some([rows, rest]) => (fitted(&collected.select(rows)?)?, collected.select(rest)?),
+        None => (fitted(&collected)?, collected),
+    };
+    predictor.changed(|trained| trained.model.temper(temperature.temperature))?;
+    let mut gathered = examples::gather(&mut predictor, rest, request, progress)?;
+    gathered.notes.extend(notes);
+    if parts.is_none() {
         gathered.notes.push(
             "the temperature was fitted on the same examples, as there are few: the promises hold nearly".to_owned(),
         );

@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::posterior;
 use crate::run_folder::{Temperature, restore_as_trained, same_classes, same_examples};
-use crate::source::ImageSet;
+use crate::source::Chunks;
 use crate::train::checkpoint;
 
 /// Fewest validation examples of which a part is kept for the temperature alone.
@@ -55,23 +55,33 @@ impl Opened {
     /// The temperature that some examples ask for.
     pub fn temperature(&self, config: &RunConfig, examples: &Set) -> Result<Temperature> {
         let set = examples.source(config, &self.model, SplitRole::Measuring, self.model.store.device())?;
-        let (logits, labels) = logits(config, &self.model, set.as_ref())?;
-        let fitted = temperature::fit(&logits, &labels)?;
-        let [(nll_before, ece_before), (nll_after, ece_after)] =
-            [quality(&logits, &labels, 1.0)?, quality(&logits, &labels, fitted)?];
-        Ok(Temperature {
-            temperature: fitted,
-            at_edge: temperature::at_edge(fitted),
-            examples: labels.size()[0] as usize,
-            step: self.step,
-            weights_sha256: Some(checkpoint::sha256_of(&self.model.store)?),
-            posterior_sha256: posterior::digest(&self.model)?,
-            nll_before,
-            nll_after,
-            ece_before,
-            ece_after,
-        })
+        of_batches(config, (&self.model, self.step), set.len(), set.chunks(config.predict.batch_size))
     }
+}
+
+/// The temperature that so many labelled inputs ask for, given as a network takes them. It belongs to the weights of a step.
+pub(super) fn of_batches(
+    config: &RunConfig,
+    (model, step): (&Model, u64),
+    count: usize,
+    chunks: Chunks,
+) -> Result<Temperature> {
+    let (logits, labels) = logits(config, model, count, chunks)?;
+    let fitted = temperature::fit(&logits, &labels)?;
+    let [(nll_before, ece_before), (nll_after, ece_after)] =
+        [quality(&logits, &labels, 1.0)?, quality(&logits, &labels, fitted)?];
+    Ok(Temperature {
+        temperature: fitted,
+        at_edge: temperature::at_edge(fitted),
+        examples: labels.size()[0] as usize,
+        step,
+        weights_sha256: Some(checkpoint::sha256_of(&model.store)?),
+        posterior_sha256: posterior::digest(model)?,
+        nll_before,
+        nll_after,
+        ece_before,
+        ece_after,
+    })
 }
 
 /// Examples for the temperature and those for the rules; where there are few, both are all of them.
@@ -119,14 +129,14 @@ pub(crate) fn check(config: &RunConfig) -> Result<()> {
 
 /// Logits of every draw or member, or of draws of the linearised posterior where that predicts, and the labels.
 /// `[K, N, C]`, `[N]`
-fn logits(config: &RunConfig, model: &Model, set: &dyn ImageSet) -> Result<(Tensor, Tensor)> {
+fn logits(config: &RunConfig, model: &Model, count: usize, chunks: Chunks) -> Result<(Tensor, Tensor)> {
     if let Some(posterior) = &model.posterior {
         let (tangent, key) = (model.tangent(posterior)?, Key::new(config.seed).fold("predict"));
         let classes = model.geometry.iter().find(|layer| layer.is_head).map_or(1, |head| head.operation.widths().0);
-        let logits = set.len() as u64 * classes.unsigned_abs();
+        let logits = count as u64 * classes.unsigned_abs();
         let draws = (MOST_LOGITS / logits.max(1)).clamp(FEWEST_DRAWS, LOGIT_DRAWS) as i64;
         let (mut all, mut labels) = (Vec::new(), Vec::new());
-        for chunk in set.chunks(config.predict.batch_size) {
+        for chunk in chunks {
             let (batches, truth) = chunk?;
             let drawn = posterior.logits(&tangent, &batches, draws, key)?;
             all.push(drawn.to_kind(Kind::Float).to_device(Device::Cpu));
@@ -137,7 +147,7 @@ fn logits(config: &RunConfig, model: &Model, set: &dyn ImageSet) -> Result<(Tens
     let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
     let members = model.network.members();
     let (mut all, mut labels) = (Vec::new(), Vec::new());
-    for chunk in set.chunks(config.predict.batch_size) {
+    for chunk in chunks {
         let (batches, truth) = chunk?;
         let mut of_batch: Vec<Vec<Tensor>> = batches.iter().map(|_| Vec::new()).collect();
         draws.outputs(&batches, |index, logits| {

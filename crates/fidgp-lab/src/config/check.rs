@@ -89,7 +89,7 @@ impl RunConfig {
         if let DataConfig::Arrays(arrays) = &self.data {
             arrays.check()?;
         }
-        if let Some((_, Some(limit @ (0 | 1)))) = self.data.in_memory() {
+        if let Some(limit @ (0 | 1)) = self.data.limit() {
             let why = format!("{limit} must be at least 2: BatchNorm has no statistics of a single example");
             return Err(LabError::config("data.limit", why));
         }
@@ -104,10 +104,22 @@ impl RunConfig {
             let why = "= \"data\" would decode the whole folder first; use \"imagenet\" or give mean and sd";
             return Err(LabError::config("normalisation", why));
         }
+        let table = matches!(self.data, DataConfig::Table(_));
         for (section, given) in [("start", self.start.is_some()), ("normalisation", self.normalisation.is_some())] {
-            if given && !self.data.has_images() {
-                return Err(LabError::config(section, "is for image networks only"));
+            if given && !self.data.has_images() && !table {
+                return Err(LabError::config(section, "is for images and for tables of your own only"));
             }
+        }
+        match self.normalisation {
+            Some(NormaliseConfig::Named(NamedNormalisation::None)) if !table => {
+                let why = "= \"none\" is for tables; pictures are given to a network with { mean = [0, …], sd = [1, …] } as 0 to 1";
+                return Err(LabError::config("normalisation", why));
+            }
+            Some(NormaliseConfig::Named(NamedNormalisation::Imagenet)) if table => {
+                let why = "= \"imagenet\" is for pictures; a table takes \"data\", \"none\" or { mean = […], sd = […] } of its columns";
+                return Err(LabError::config("normalisation", why));
+            }
+            _ => {}
         }
         self.check_pixels()?;
         self.check_statistics()?;

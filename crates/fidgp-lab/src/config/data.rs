@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fidgp_data::{ChannelStatistics, catalogue, uci};
+use fidgp_data::{ChannelStatistics, Standardiser, catalogue, uci};
 use serde::{Deserialize, Serialize};
 
 use super::{ArraysConfig, Augment, SegmentationConfig, TableConfig};
@@ -109,6 +109,9 @@ pub struct FolderConfig {
     /// The part of `train` that is held out for validation, the same share of every class.
     #[serde(default)]
     pub validation_fraction: f64,
+    /// Uses only so many training pictures, evenly spaced over the classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
 }
 
 fn resize() -> u32 {
@@ -200,6 +203,14 @@ impl DataConfig {
         matches!(self, Self::Images { .. } | Self::Arrays(_) | Self::Folder(_))
     }
 
+    /// How many training images are used at most, where a config says so.
+    pub fn limit(&self) -> Option<usize> {
+        match self {
+            Self::Folder(folder) => folder.limit,
+            _ => self.in_memory()?.1,
+        }
+    }
+
     /// What is done to training images that are held in memory, and how many are used at most.
     pub fn in_memory(&self) -> Option<(Augment, Option<usize>)> {
         match self {
@@ -236,9 +247,9 @@ impl DataConfig {
     }
 }
 
-/// What images are normalised with. It belongs to the model and is stored with it.
+/// What images, or the columns of a table, are normalised with. It belongs to the model and is stored with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "it is \"data\", \"imagenet\" or { mean = [...], sd = [...] }")]
+#[serde(untagged, expecting = "it is \"data\", \"imagenet\", \"none\" or { mean = [...], sd = [...] }")]
 pub enum NormaliseConfig {
     /// By name.
     Named(NamedNormalisation),
@@ -259,16 +270,37 @@ pub enum NamedNormalisation {
     Data,
     /// ImageNet's, which weights from elsewhere usually expect.
     Imagenet,
+    /// None: a table's numbers as they are, the target's too.
+    None,
 }
 
 impl NormaliseConfig {
     /// Mean and deviation of each channel; `None` where the training images are to be measured.
     pub fn statistics(&self) -> Option<ChannelStatistics> {
         match self {
-            Self::Named(NamedNormalisation::Data) => None,
+            Self::Named(NamedNormalisation::Data | NamedNormalisation::None) => None,
             Self::Named(NamedNormalisation::Imagenet) => Some(imagenet()),
             Self::Given { mean, sd } => Some(ChannelStatistics { mean: mean.clone(), sd: sd.clone() }),
         }
+    }
+
+    /// What a table is standardised with, given what its training rows say. A network that was trained elsewhere gives the
+    /// target's own numbers: where a normalisation is given, the target is not scaled.
+    ///
+    /// # Errors
+    /// When it is for another number of columns.
+    pub fn of_columns(given: Option<&Self>, fitted: Standardiser) -> Result<Standardiser> {
+        let columns = fitted.feature_mean.len();
+        let (feature_mean, feature_sd) = match given {
+            Some(Self::Named(NamedNormalisation::None)) => (vec![0.0; columns], vec![1.0; columns]),
+            Some(Self::Given { mean, sd }) if mean.len() == columns => (mean.clone(), sd.clone()),
+            Some(Self::Given { mean, .. }) => {
+                let why = format!("has {} means, the network takes {columns} columns of the table", mean.len());
+                return Err(LabError::config("normalisation", why));
+            }
+            _ => return Ok(fitted),
+        };
+        Ok(Standardiser { feature_mean, feature_sd, target_mean: 0.0, target_sd: 1.0, ..fitted })
     }
 
     /// Checks the numbers.
@@ -276,7 +308,7 @@ impl NormaliseConfig {
         let Self::Given { mean, sd } = self else { return Ok(()) };
         let sound = mean.iter().all(|m| m.is_finite()) && sd.iter().all(|s| *s > 0.0 && s.is_finite());
         if mean.is_empty() || mean.len() != sd.len() || !sound {
-            let why = "needs a mean and a deviation above 0 for each channel, such as { mean = [0.5], sd = [0.25] }";
+            let why = "needs a mean and a deviation above 0 for each channel or column, such as { mean = [0.5], sd = [0.25] }";
             return Err(LabError::config("normalisation", why));
         }
         Ok(())

@@ -174,8 +174,12 @@ impl RunConfig {
         if self.method.about().trains_members_by.is_some() { self.members() } else { 1 }
     }
 
-    /// Passes that make one prediction: weight draws or members.
+    /// Forward passes that make one prediction: weight draws or members; one where a linearised posterior predicts, which draws
+    /// no weights.
     pub fn passes(&self) -> u64 {
+        if self.linearised().is_some() {
+            return 1;
+        }
         match self.method.about().passes {
             Passes::One => 1,
             Passes::Members => self.members() as u64,

@@ -7,8 +7,9 @@ use fidgp_zoo::Method;
 use fidgp_zoo::methods::{self, Extra, Usual};
 use toml::{Table, Value};
 
-use super::RunConfig;
+use super::{NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
+use crate::files::{CONFIG_FILE, NETWORK_FILE};
 
 /// Pictures in a batch of a segmentation's prediction.
 const USUAL_PICTURES: i64 = 4;
@@ -48,10 +49,24 @@ impl FromStr for Override {
 pub fn read(path: &Path, overrides: &[Override]) -> Result<RunConfig> {
     let text = fidgp_files::text(path)
         .map_err(|error| LabError::ConfigFile { path: path.to_owned(), why: error.to_string() })?;
-    parse(&text, overrides).map_err(|error| match error {
+    let config = parse(&text, overrides).map_err(|error| match error {
         LabError::Config { key, why } => LabError::ConfigFile { path: path.to_owned(), why: format!("`{key}` {why}") },
         other => other,
-    })
+    });
+    Ok(with_own_graph(config?, path))
+}
+
+/// A run has its own copy of the graph that its network is built of, and the digest of it.
+fn with_own_graph(mut config: RunConfig, path: &Path) -> RunConfig {
+    let copy = path.with_file_name(NETWORK_FILE);
+    if let NetworkConfig::Onnx(graph) = &mut config.network
+        && graph.sha256.is_some()
+        && path.file_name().is_some_and(|name| name == CONFIG_FILE)
+        && copy.exists()
+    {
+        graph.kept = Some(copy);
+    }
+    config
 }
 
 /// Reads a config.

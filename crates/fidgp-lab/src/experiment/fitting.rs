@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use super::inert::warn_of_alignment;
 use super::linearise::fit_linearised;
 use super::members::{Place, Training};
 use super::posthoc::{fit_posthoc, prepare};
@@ -11,6 +12,7 @@ use super::{norms, start};
 use crate::error::Result;
 use crate::model::{Model, Signature};
 use crate::run_folder::norms::keep;
+use crate::run_folder::posterior::forget_before_training;
 use crate::source::Source;
 use crate::train::{Outcome, Watch};
 
@@ -29,6 +31,7 @@ impl<'a> Fitting<'a> {
     /// When the examples do not fit the model, or the weights do not.
     pub fn new(task: &'a dyn Task, signature: &'a Signature, model: &Model, resume: bool) -> Result<Self> {
         let train = task.examples(model, SplitRole::Training)?;
+        warn_of_alignment(task.config(), model);
         if !resume {
             start::run(task.config(), model, signature, train.as_ref())?;
             prepare(task.config(), model, train.as_ref())?;
@@ -64,6 +67,9 @@ impl<'a> Fitting<'a> {
             stop,
             resume_command,
         };
+        if let Some(run) = place.folder.as_deref().filter(|_| place.resume) {
+            forget_before_training(config, run)?;
+        }
         let Some(outcome) = training.run(place, watch)? else { return Ok(None) };
         let (fitting, run) = (Instant::now(), place.folder.as_deref());
         fit_posthoc(config, model, self.train.as_ref(), run)?;

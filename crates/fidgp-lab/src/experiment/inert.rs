@@ -120,6 +120,30 @@ fn warnings(spreads: &Spreads, linearised: bool, advice: &str, bounds: Option<At
     all
 }
 
+/// Warns of layers in which `train.alignment` has no effect, since their inducing columns explain every input.
+pub fn warn_of_alignment(config: &RunConfig, model: &Model) {
+    let weights = model.network.inducing();
+    let layers = weights.iter().map(|weight| (weight.name.as_str(), weight.sizes().cols, weight.sizes().d_in));
+    if let Some(said) = without_alignment(config.train.alignment, layers) {
+        tracing::warn!("{said}");
+    }
+}
+
+/// What to say of a weight of the alignment and layers, each with its inducing columns and its inputs.
+fn without_alignment<'a>(weight: f64, layers: impl Iterator<Item = (&'a str, i64, i64)>) -> Option<String> {
+    let (square, others): (Vec<_>, Vec<_>) = layers.partition(|(_, cols, inputs)| cols >= inputs);
+    if weight <= 0.0 || square.is_empty() {
+        return None;
+    }
+    let named: Vec<_> = square.iter().map(|(name, cols, inputs)| format!("{name} ({cols} for {inputs})")).collect();
+    let whole = if others.is_empty() { ", which are all" } else { "" };
+    Some(format!(
+        "train.alignment = {weight} has no effect in layers with as many inducing columns as inputs{whole}: {}; take fewer \
+         (inducing.inducing_cols) or leave train.alignment out",
+        named.join(", ")
+    ))
+}
+
 fn is_lower(scrambled: &Spread, own: &Spread) -> bool {
     let ((low, low_error), (high, high_error)) = (scrambled.epistemic(), own.epistemic());
     low + STANDARD_ERRORS * low_error.hypot(high_error) < high
@@ -174,6 +198,17 @@ mod tests {
         assert!(advice(&config, Some(Directions::Features)).contains("posterior.variance"));
         assert!(advice(&config, Some(Directions::Gradients)).contains("prior_precision=evidence"));
         assert!(advice(&config, None).contains("fidgp fit-posterior"));
+    }
+
+    #[test]
+    fn an_alignment_without_effect_is_named() {
+        let said = |weight, layers: &[(&'static str, i64, i64)]| without_alignment(weight, layers.iter().copied());
+        assert_eq!(said(0.0, &[("fc1", 14, 14)]), None);
+        assert_eq!(said(0.1, &[("fc1", 8, 14), ("fc2", 50, 51)]), None);
+        let some = said(0.1, &[("fc1", 14, 14), ("fc2", 50, 51)]).unwrap();
+        assert!(some.contains("as inputs: fc1 (14 for 14); take fewer") && !some.contains("fc2"), "{some}");
+        let all = said(0.1, &[("fc1", 14, 14), ("fc2", 51, 51)]).unwrap();
+        assert!(all.contains("which are all: fc1 (14 for 14), fc2 (51 for 51)"), "{all}");
     }
 
     #[test]

@@ -34,9 +34,16 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     let model = Model::init(&config, signature, device)?;
     let head = model.network.head().unwrap_or_default();
     let mode = if backbone { ImportMode::Backbone { head } } else { ImportMode::Whole };
-    if !file.exists() {
+    let kept = matches!(&config.network, NetworkConfig::Onnx(graph) if graph.path == *file && graph.kept.is_some());
+    if !kept && !file.exists() {
         let why = format!("= {} is not there; configs name it from the folder the command is given in", file.display());
         return Err(LabError::config("start.weights", why));
+    }
+    if model.normalisation.is_none() && config.normalisation.is_none() {
+        let why = "is missing: weights do not say how the columns of a table were scaled for them; give \"none\" where the network \
+                   takes and gives numbers as they are, { mean = […], sd = […] } of its columns where it only gives them so, or \
+                   \"data\" to scale columns and target by the training rows";
+        return Err(LabError::config("normalisation", why));
     }
     let mut tensors = if is_graph(file) { of_graph(&config, &model, file)? } else { weights::read(file)? };
     tensors.retain(|(name, _)| !name.starts_with("optimiser."));
@@ -48,7 +55,7 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     same_normalisation(&config, &model, &tensors, file)?;
     // Weights from elsewhere do not say how images are normalised: then the config or the training set does.
     let in_file = |name: &str| tensors.iter().any(|(other, _)| other == name);
-    let own = model.store.variables().into_iter().filter(|(name, _)| name.starts_with("input.") && !in_file(name));
+    let own = model.store.variables().into_iter().filter(|(name, _)| Normalisation::holds(name) && !in_file(name));
     let own: Vec<_> = own.collect();
     let added: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
     tensors.extend(own);
@@ -80,8 +87,11 @@ fn of_graph(config: &RunConfig, model: &Model, file: &Path) -> Result<Vec<(Strin
         return Err(LabError::config("normalisation", why));
     }
     let head = model.geometry.iter().find(|layer| layer.is_head);
-    let outputs = head.map(|layer| layer.operation.widths().0);
-    let mut tensors = GraphConfig { path: file.to_owned(), outputs, ..graph.clone() }.import()?.tensors;
+    let mut graph = model.fitted(graph);
+    if graph.path != file {
+        graph = GraphConfig { path: file.to_owned(), kept: None, sha256: None, ..graph };
+    }
+    let mut tensors = graph.import()?.tensors;
     let of_head =
         |name: &str| head.is_some_and(|head| name.strip_prefix(&head.name).is_some_and(|rest| rest.starts_with('.')));
     if let Some(head) = head.filter(|_| !tensors.iter().any(|(name, _)| of_head(name))) {

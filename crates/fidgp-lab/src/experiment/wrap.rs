@@ -36,6 +36,8 @@ pub struct WrapReport {
     pub uncertainty: Uncertainty,
     /// Why the BatchNorm statistics were not re-estimated, if they were not.
     pub statistics_kept: Option<String>,
+    /// Why no linearised posterior was fitted, if weights are drawn for want of training images.
+    pub posterior_missing: Option<String>,
     /// The resolved config.
     pub config: RunConfig,
     /// The commit of this program.
@@ -83,7 +85,8 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
         Err(error) => (Err(error), task::part(config, &context.data_root, Part::Test)?),
     };
     let known = train.as_ref().unwrap_or(&test);
-    let config = &with_posterior(known.filled_in(config)?);
+    let (config, posterior_missing) = with_posterior(known.filled_in(config)?, train.as_ref().err())?;
+    let config = &config;
     let signature = known.signature(config)?;
     let (plain, weights) = start::plain(config, &signature, &file.weights, context.device)?;
     let mut model = Model::init(config, &signature, context.device)?;
@@ -127,6 +130,7 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
         images: images.len(),
         uncertainty,
         statistics_kept,
+        posterior_missing,
         config: config.clone(),
         commit: commit(),
         hardware: crate::device::hardware(context.device),
@@ -135,9 +139,26 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
 }
 
 /// The config with the linearised posterior, where it says nothing of one: the narrow q of a start has draws that do not differ.
-fn with_posterior(config: RunConfig) -> RunConfig {
-    let posterior = config.posterior.or_else(|| Some(PosteriorConfig::Linearised(LinearisedConfig::default())));
-    RunConfig { posterior, ..config }
+/// Without training images there is nothing to fit it to: then weights are drawn, and why is said; a config that asks for it is
+/// refused.
+fn with_posterior(config: RunConfig, unread: Option<&LabError>) -> Result<(RunConfig, Option<String>)> {
+    if config.linearised().is_some()
+        && let Some(error) = unread
+    {
+        let why = format!(
+            "= \"linearised\" is fitted to the training images, which are not there ({error}); bring them, or take \
+             --set posterior.kind=flow, which draws weights"
+        );
+        return Err(LabError::config("posterior.kind", why));
+    }
+    if config.posterior.is_some() {
+        return Ok((config, None));
+    }
+    if let Some(error) = unread {
+        return Ok((RunConfig { posterior: Some(PosteriorConfig::Flow {}), ..config }, Some(error.to_string())));
+    }
+    let posterior = Some(PosteriorConfig::Linearised(LinearisedConfig::default()));
+    Ok((RunConfig { posterior, ..config }, None))
 }
 
 /// Leaves a run folder that `fidgp train --resume` trains from its first step.

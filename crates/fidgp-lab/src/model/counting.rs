@@ -1,6 +1,7 @@
 //! What a config costs, counted without data or tensors.
 
 use fidgp::layer::{LayerGeometry, blocks_before_randomness};
+use fidgp::linearised::Directions;
 pub use fidgp_zoo::Explained;
 pub use fidgp_zoo::cost::Counting;
 use fidgp_zoo::cost::{Cost, LayerCost};
@@ -52,6 +53,8 @@ pub fn plain_bytes(config: &RunConfig, classes: Option<usize>) -> Result<PlainBy
 
 /// Multiply-accumulates of a prediction of so many inputs with all its passes, factors made before: blocks that
 /// stand before the first random layer are computed once. An auxiliary head runs in training alone; its weights are drawn.
+/// Where a linearised posterior predicts, no weights are drawn, a backward pass counts as a forward one (it asks for no
+/// derivatives by weights), and products with the posterior are left out.
 ///
 /// # Errors
 /// As [`cost`].
@@ -61,13 +64,29 @@ pub fn prediction_macs(config: &RunConfig, inputs: i64) -> Result<i64> {
 
 /// The same for a config whose [`cost`] is known.
 pub fn macs_of_prediction(config: &RunConfig, cost: &Cost, inputs: i64) -> i64 {
+    let inputs_of = |layer: &LayerCost| if layer.geometry.training_only { 0 } else { inputs };
+    if config.linearised().is_some() {
+        let forward: i64 = cost.layers.iter().map(|layer| inputs_of(layer) * layer.macs_ours).sum();
+        return forward * (1 + backward_passes(config, cost) as i64);
+    }
     let untouched = blocks_before_randomness(cost.layers.iter().map(|layer| &layer.geometry));
     let macs = |layer: &LayerCost| {
-        let inputs = if layer.geometry.training_only { 0 } else { inputs };
         let once = layer.geometry.in_block && layer.geometry.blocks_before < untouched;
-        (if once { 1 } else { config.passes() as i64 }) * (inputs * layer.macs_ours + layer.draw_ours())
+        (if once { 1 } else { config.passes() as i64 }) * (inputs_of(layer) * layer.macs_ours + layer.draw_ours())
     };
     cost.layers.iter().map(macs).sum()
+}
+
+/// Backward passes of a prediction: one for each output of the network where a linearised posterior over its inducing matrices
+/// predicts, none for one over features and for weight draws.
+pub fn backward_passes(config: &RunConfig, cost: &Cost) -> u64 {
+    let Some(linearised) = config.linearised() else { return 0 };
+    if linearised.directions(config.data.has_images()) == Directions::Features {
+        return 0;
+    }
+    let mut layers = cost.layers.iter().map(|layer| &layer.geometry).filter(|layer| !layer.training_only);
+    let head = layers.clone().find(|layer| layer.is_head).or_else(|| layers.next_back());
+    head.map_or(0, |head| head.operation.widths().0 as u64)
 }
 
 /// Multiply-accumulates of a training step on so many inputs: factors, draw and network, each once forwards and, counted as

@@ -7,11 +7,13 @@ mod normalisation;
 mod parts;
 mod signature;
 
-pub(crate) use counting::macs_of_prediction;
 pub use counting::{Counting, Explained, PlainBytes, cost, plain_bytes, prediction_macs, training_macs};
+pub(crate) use counting::{backward_passes, macs_of_prediction};
 pub use normalisation::Normalisation;
 pub use parts::{OwnPart, Parts};
 pub use signature::Signature;
+
+use std::collections::BTreeSet;
 
 use fidgp::Key;
 use fidgp::layer::{LayerGeometry, Network, NormStatistics};
@@ -25,7 +27,7 @@ use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
 use crate::capture::Replayed;
-use crate::config::RunConfig;
+use crate::config::{GraphConfig, RunConfig};
 use crate::error::{LabError, Result};
 
 /// A network, its parameters and its likelihood.
@@ -51,6 +53,8 @@ pub struct Model {
     pub posterior: Option<LinearisedPosterior>,
     /// The processes that measure it together.
     pub parts: Parts,
+    /// Variables that are not the network's: the likelihood's and the normalisation's.
+    beside: BTreeSet<String>,
 }
 
 impl Model {
@@ -78,6 +82,7 @@ impl Model {
             }
             None => None,
         };
+        let beside = store.variables().into_keys().collect();
         let geometry = network::geometry(config, signature, outputs)?;
         network::check_numbers(config, &geometry)?;
         let network = network::network(config, signature, outputs, &root)?;
@@ -93,6 +98,7 @@ impl Model {
             norms: Vec::new(),
             posterior: None,
             parts: Parts::default(),
+            beside,
         })
     }
 
@@ -181,6 +187,18 @@ impl Model {
         let network = std::mem::replace(&mut self.network, nothing);
         self.network = Box::new(Tempered { network, temperature });
         Ok(())
+    }
+
+    /// A graph with what this model makes of its outputs.
+    pub(crate) fn fitted(&self, graph: &GraphConfig) -> GraphConfig {
+        let head = self.geometry.iter().find(|layer| layer.is_head);
+        let logits = self.likelihood.reading().numbers().is_none();
+        GraphConfig { outputs: head.map(|layer| layer.operation.widths().0), logits, ..graph.clone() }
+    }
+
+    /// Whether a variable is one of the network, not of the likelihood or the normalisation.
+    pub fn is_of_network(&self, variable: &str) -> bool {
+        !self.beside.contains(variable)
     }
 
     /// Number of trainable numbers.

@@ -1,21 +1,50 @@
 //! The network of a config, and what its layers are before it has numbers.
 
 use fidgp::Key;
-use fidgp::layer::{LayerGeometry, Network, trace};
+use fidgp::layer::{LayerGeometry, Network, trace, trace_to_output};
 use fidgp_files::limits::PARAMETERS;
 use fidgp_zoo::cost::{Counting, LayerCost};
 use fidgp_zoo::{Takes, bayesianise};
 use tch::nn::Path;
 
 use super::Signature;
-use crate::config::{NetworkConfig, RunConfig};
+use crate::config::{GraphConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 
 /// The layers of one network of a config, traced without numbers.
 pub(super) fn geometry(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<Vec<LayerGeometry>> {
     let mut network = sized(config, signature, outputs)?.network()?;
     bayesianise(&mut network, &config.layer_plan())?;
-    Ok(trace(&network, &signature.input())?)
+    let NetworkConfig::Onnx(graph) = &config.network else {
+        return Ok(trace(&network, &signature.input())?);
+    };
+    let named = |error: fidgp::Error| {
+        let why = match error {
+            fidgp::Error::Setting { advice, .. } => advice,
+            other => other.to_string(),
+        };
+        LabError::config("network.path", format!("= {}: {why}", graph.file().display()))
+    };
+    let (layers, output) = trace_to_output(&network, &signature.input()).map_err(named)?;
+    check_output(graph, signature, outputs, &output)?;
+    Ok(layers)
+}
+
+/// Refuses a graph whose outputs are not what the data need: numbers of a row, or of every pixel.
+fn check_output(graph: &GraphConfig, signature: &Signature, wanted: i64, found: &[i64]) -> Result<()> {
+    let pixels = matches!(signature, Signature::Segmentation { .. });
+    if found.len() == if pixels { 4 } else { 2 } && found[1] == wanted {
+        return Ok(());
+    }
+    let axes: Vec<_> = found.iter().skip(1).map(|size| format!(", {size}")).collect();
+    let needed = if pixels { format!("[N, {wanted}, height, width]") } else { format!("[N, {wanted}]") };
+    let why = format!(
+        "= {}: its outputs have the shape [N{}], the data need {needed}. A graph takes other outputs where one linear layer or \
+         convolution alone decides them; else export it with as many as the data have",
+        graph.file().display(),
+        axes.concat()
+    );
+    Err(LabError::config("network.path", why))
 }
 
 /// Refuses a network that no machine holds, before memory is asked for.
@@ -48,16 +77,19 @@ pub(super) fn network(
 fn sized(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<NetworkConfig> {
     let misfit = |why: &str| Err(LabError::config("network.kind", why));
     match (config.network.takes(), signature) {
-        (Takes::Table | Takes::TableOrImages, Signature::Regression { .. } | Signature::Rows { .. })
+        (Takes::Any, _)
+        | (Takes::Table, Signature::Regression { .. } | Signature::Rows { .. })
         | (Takes::Images, Signature::Classification { .. })
-        | (Takes::TableOrImages, Signature::Classification { .. })
         | (Takes::Pixels, Signature::Segmentation { .. }) => {
             let mut network = config.network.clone();
             network.fit(&signature.input(), outputs)?;
+            if let NetworkConfig::Onnx(graph) = &mut network {
+                graph.logits = !matches!(signature, Signature::Regression { .. });
+            }
             Ok(network)
         }
         (_, Signature::Segmentation { .. }) => {
-            misfit("gives no class for every pixel; use \"fcn\" or \"hrnet\" for masks")
+            misfit("gives no class for every pixel; use \"fcn\", \"hrnet\" or \"onnx\" for masks")
         }
         (Takes::Pixels, _) => misfit("is for data.set = \"segmentation\""),
         (Takes::Table, _) => {

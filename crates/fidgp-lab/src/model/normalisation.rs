@@ -12,6 +12,15 @@ pub struct Normalisation {
 }
 
 impl Normalisation {
+    /// What its buffers are called among a model's variables. A layer of the network may be called `input` too: only these two
+    /// are the normalisation's.
+    pub const NAMES: [&str; 2] = ["input.mean", "input.sd"];
+
+    /// Whether a variable is one of its buffers.
+    pub fn holds(variable: &str) -> bool {
+        Self::NAMES.contains(&variable)
+    }
+
     /// Buffers `input.mean` and `input.sd`.
     pub(super) fn init(path: &Path, statistics: &ChannelStatistics) -> Self {
         let buffer = |name: &str, values: &[f64]| {

@@ -62,7 +62,9 @@ pub fn export_graph(folder: &Path, trained: &Trained, request: &GraphRequest, ou
     let draws = draws(trained, weights)?;
     let drawn;
     let (source, import) = if let NetworkConfig::Onnx(graph) = &trained.config.network {
-        (Source::File(&graph.path), super::state_dict::import(trained, graph)?)
+        let import = super::state_dict::import(trained, graph)?;
+        check_layout(&signature, &import)?;
+        (Source::File(graph.file()), import)
     } else {
         drawn = sketch::graph(trained, &draws[0], &signature)?;
         (Source::Bytes(&drawn), Import::new(Graph::of_bytes(&drawn)?, &Wanted::default())?)
@@ -88,6 +90,18 @@ pub fn export_graph(folder: &Path, trained: &Trained, request: &GraphRequest, ou
     write_atomically(out, &bytes)?;
     let outputs = Graph::of_bytes(&bytes)?.outputs.into_iter().map(|port| port.name).collect();
     Ok(WrittenGraph { bytes: bytes.len(), outputs, without_rules })
+}
+
+/// Refuses a graph whose pictures have their channels last: what is written has them first.
+fn check_layout(signature: &Signature, import: &Import) -> Result<()> {
+    match signature {
+        Signature::Classification { image: [channels, ..], .. } if import.network.has_channels_last(*channels) => {
+            let why = "has the channels of pictures last, which an exported graph has first: export the source with them first \
+                       (tf2onnx --inputs-as-nchw), or use --format torch";
+            Err(LabError::config("network.path", why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check(trained: &Trained, request: &GraphRequest) -> Result<()> {
@@ -203,7 +217,7 @@ fn metadata(
         ("fidgp.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
     ]);
     if let NetworkConfig::Onnx(graph) = &trained.config.network {
-        all.insert("fidgp.source_sha256".to_owned(), file_sha256(&graph.path)?);
+        all.insert("fidgp.source_sha256".to_owned(), file_sha256(graph.file())?);
     }
     let json =
         |value: serde_json::Result<String>| value.map_err(|error| LabError::config("metadata", error.to_string()));

@@ -9,6 +9,7 @@
 //! posterior.json            the linearised posterior, where the run has one: what it is
 //! posterior.safetensors     its tensors
 //! calibration.json          rules for decisions, where the run has them
+//! temperature.json          what logits are divided by, where `fidgp calibrate` fitted it to the folder; before that of config.json
 //! trust.json                what was seen of the model when they were made
 //! README.md                 the card: what it is, how good it is, how to use it
 //! ```
@@ -39,21 +40,21 @@ use fidgp_files::NewFolder;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-use crate::config::{DataConfig, GraphConfig, NetworkConfig, RunConfig};
+use crate::config::{DataConfig, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::files::{
     CARD_FILE, CONFIG_FILE, MODEL_CONFIG_FILE, NETWORK_FILE, NORMS_FILE, POSTERIOR_FILE, POSTERIOR_TENSORS_FILE,
-    PREPROCESSOR_FILE, STATISTICS_FILE, WEIGHTS_FILE,
+    PREPROCESSOR_FILE, STATISTICS_FILE, TEMPERATURE_FILE, WEIGHTS_FILE,
 };
 use crate::json;
-use crate::model::{Model, Signature};
+use crate::model::{Model, Normalisation, Signature};
 use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
-use crate::run_folder::{calibration, norms, posterior};
+use crate::run_folder::{calibration, chosen_checkpoint, norms, posterior, temperature};
 use crate::train::checkpoint::{self, Progress};
 
 /// Every file of a model folder.
-pub const FILES: [&str; 10] = [
+pub const FILES: [&str; 11] = [
     MODEL_CONFIG_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
@@ -63,6 +64,7 @@ pub const FILES: [&str; 10] = [
     POSTERIOR_FILE,
     POSTERIOR_TENSORS_FILE,
     CALIBRATION_FILE,
+    TEMPERATURE_FILE,
     TRUST_FILE,
 ];
 /// The parts that the config has the digests of: all but the card, which people write in, and the rules, which have a
@@ -73,9 +75,10 @@ const PARTS: [&str; 6] =
 /// the digest in its own header.
 const FITTED_ANEW: [&str; 2] = [POSTERIOR_FILE, POSTERIOR_TENSORS_FILE];
 /// What an export takes the place of, the config last.
-const PLACES: [&str; 11] = [
+const PLACES: [&str; 12] = [
     STATISTICS_FILE,
     CALIBRATION_FILE,
+    TEMPERATURE_FILE,
     TRUST_FILE,
     PREPROCESSOR_FILE,
     WEIGHTS_FILE,
@@ -87,8 +90,6 @@ const PLACES: [&str; 11] = [
     MODEL_CONFIG_FILE,
 ];
 const FORMAT: &str = "fidgp-model/1";
-/// The normalisation stands in the preprocessor's file alone.
-const NORMALISATION: &str = "input.";
 
 /// The type the parameters are stored in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,8 +132,8 @@ struct ModelConfig {
 /// When the run has no whole checkpoint, a value does not fit into the type, or the disk fails.
 pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Result<Rounding> {
     let rounding = rounded(&predictor.model, dtype)?;
-    let tensors: Vec<_> =
-        rounding.tensors.iter().filter(|(name, _)| !name.starts_with(NORMALISATION)).map(copy).collect();
+    // the normalisation stands in the preprocessor's file alone
+    let tensors: Vec<_> = rounding.tensors.iter().filter(|(name, _)| !Normalisation::holds(name)).map(copy).collect();
     let config = ModelConfig {
         format: FORMAT.to_owned(),
         model_type: "fidgp".to_owned(),
@@ -168,9 +169,8 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
 
 /// The graph that a network is built of, beside its weights, in one file.
 fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
-    let NetworkConfig::Onnx(GraphConfig { path, .. }) = network else { return Ok(()) };
-    write_atomically(&out.join(NETWORK_FILE), &fidgp_onnx::self_contained(path)?)?;
-    Ok(())
+    let NetworkConfig::Onnx(graph) = network else { return Ok(()) };
+    Ok(write_atomically(&out.join(NETWORK_FILE), &graph.content()?.0)?)
 }
 
 /// The rules of a run belong to its weights to the last bit: they go with them unless these are rounded.
@@ -276,12 +276,27 @@ impl Trained {
             return Self::open(folder, device); // says what is missing
         }
         let (trained, temperature) = untempered(folder, device)?;
-        if temperature.is_some() {
+        if temperature.is_some() || folder.join(TEMPERATURE_FILE).exists() {
             let why = "has a temperature that was fitted to what predicts now: run `fidgp fit-posterior` and `fidgp calibrate` \
                        on its run, and export that again";
             return Err(LabError::config(folder.display().to_string(), why));
         }
         Ok(trained)
+    }
+
+    /// Opens a run folder or a model folder to fit a temperature to it: without one, and with the training step that its weights
+    /// are of.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_untempered(folder: &Path, device: Device, data: &Path) -> Result<(Self, u64)> {
+        if !folder.join(CONFIG_FILE).exists() {
+            let is_model = folder.join(MODEL_CONFIG_FILE).exists(); // else `open` says what is missing
+            return Ok((if is_model { untempered(folder, device)?.0 } else { Self::open(folder, device)? }, 0));
+        }
+        let trained = Self::as_trained(folder, device, Some(data))?;
+        let checkpoint = chosen_checkpoint(&trained.config, folder);
+        Ok((trained, checkpoint::load(&checkpoint)?.progress.step))
     }
 }
 
@@ -292,7 +307,7 @@ impl Trained {
 pub fn open(folder: &Path, device: Device) -> Result<Trained> {
     let (mut trained, temperature) = untempered(folder, device)?;
     let path = folder.join(MODEL_CONFIG_FILE);
-    if let Some(temperature) = temperature {
+    if let Some(temperature) = temperature::read(folder, 0, &trained.model)?.or(temperature) {
         let broken = |error| LabError::File { path, why: format!("`temperature`: {error}") };
         trained.model.temper(temperature).map_err(broken)?;
     }
@@ -352,7 +367,7 @@ fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<f64>)> {
     let weights = folder.join(WEIGHTS_FILE);
     let mut stored = checkpoint::load(&weights)?;
     rounding::unpack(&weights, &mut stored.tensors)?;
-    let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| name.starts_with(NORMALISATION));
+    let own = checkpoint::variables(&model.store).into_iter().filter(|(name, _)| Normalisation::holds(name));
     stored.tensors.extend(own);
     checkpoint::restore(&weights, &stored, &model.store)?;
     model.norms = norms::read(&folder.join(NORMS_FILE), 0, &config.run, &model)?;

@@ -31,9 +31,7 @@ pub fn export_state_dict(trained: &Trained, draw: Option<u64>, out: &Path) -> Re
 
 /// The graph again, with the trained network's outputs.
 pub(super) fn import(trained: &Trained, graph: &GraphConfig) -> Result<Import> {
-    let head = trained.model.geometry.iter().find(|layer| layer.is_head);
-    let outputs = head.map(|layer| layer.operation.widths().0);
-    Ok(GraphConfig { outputs, ..graph.clone() }.import()?)
+    Ok(trained.model.fitted(graph).import()?)
 }
 
 /// The names and shapes of the framework that a graph came from; those of a network of ours are torchvision's already.

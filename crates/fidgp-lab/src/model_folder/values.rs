@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Operation, Pass};
+use fidgp::layer::{Factors, Mode, Operation, Pass, Slot};
 use fidgp::linalg::Check;
 use tch::{Kind, Tensor};
 
@@ -103,12 +103,20 @@ impl<'a> Values<'a> {
 
 /// Variables of the network that are no parts of an inducing weight.
 fn plain_variables(model: &Model) -> BTreeMap<String, Tensor> {
-    let layers = model.network.layers().into_iter();
-    let plain = layers.filter(|layer| layer.slot().is_none_or(|slot| slot.inducing().is_none()));
-    let plain: Vec<_> = plain.map(|layer| format!("{}.", layer.name())).collect();
-    let variables = model.store.variables().into_iter();
-    let held = variables.filter(|(name, _)| plain.iter().any(|layer| name.starts_with(layer)));
-    held.map(|(name, tensor)| (name, tensor.detach())).collect()
+    let mut held = BTreeMap::new();
+    let slots = model.network.slots();
+    let inducing: Vec<_> =
+        slots.iter().filter(|slot| matches!(slot, Slot::Inducing(_))).map(|slot| slot.name()).collect();
+    let layers: Vec<_> = model.network.layers().into_iter().map(|layer| layer.name().to_owned()).collect();
+    for (name, tensor) in model.store.variables() {
+        // a layer may stand within another one's name: the longest is the one it belongs to
+        let holds = |layer: &&String| name.strip_prefix(layer.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        let owner = layers.iter().filter(holds).max_by_key(|layer| layer.len());
+        if model.is_of_network(&name) && !owner.is_some_and(|layer| inducing.contains(&layer.as_str())) {
+            held.insert(name, tensor.detach());
+        }
+    }
+    held
 }
 
 /// A weight matrix as the plain layer's `weight` and `bias`.

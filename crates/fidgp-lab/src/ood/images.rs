@@ -100,14 +100,22 @@ pub(crate) fn checked_id(data: &DataConfig, settings: &Settings) -> Result<Strin
 }
 
 fn id_name(data: &DataConfig, settings: &Settings) -> Result<String> {
-    match (&settings.id, data) {
-        (Some(name), _) | (None, DataConfig::Images { name, .. }) => Ok(name.clone()),
-        (None, DataConfig::Arrays(ArraysConfig { path, .. }) | DataConfig::Folder(FolderConfig { path, .. })) => {
-            Ok(settings.root.join(path).display().to_string())
+    settings.id.as_ref().map_or_else(|| own_set(data, &settings.root), |name| Ok(name.clone()))
+}
+
+/// The set that a model is trained on: its name in the catalogue, or its folder.
+///
+/// # Errors
+/// When it has no images.
+pub(crate) fn own_set(data: &DataConfig, root: &Path) -> Result<String> {
+    match data {
+        DataConfig::Images { name, .. } => Ok(name.clone()),
+        DataConfig::Arrays(ArraysConfig { path, .. }) | DataConfig::Folder(FolderConfig { path, .. }) => {
+            Ok(root.join(path).display().to_string())
         }
-        (None, DataConfig::Segmentation(pairs)) if pairs.picture_folder().is_some() => {
+        DataConfig::Segmentation(pairs) if pairs.picture_folder().is_some() => {
             let folder = pairs.picture_folder().unwrap_or_default();
-            Ok(settings.root.join(folder).display().to_string())
+            Ok(root.join(folder).display().to_string())
         }
         _ => Err(LabError::config("--id", "is missing: say which set the model was trained on")),
     }

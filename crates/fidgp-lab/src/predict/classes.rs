@@ -2,13 +2,15 @@
 
 use fidgp::linalg::check_finite;
 use fidgp::predict::{Batch, Effort};
+use fidgp_data::Table;
 use serde::Serialize;
 use tch::Tensor;
 
-use super::Predictor;
 use super::predictor::{numbers, other_inputs};
+use super::{Predictor, Trained};
 use crate::error::{LabError, Result};
 use crate::evaluate::NOT_FINITE;
+use crate::source::{TableSource, TableView};
 
 /// Pictures that go through the network at once.
 pub(super) const BATCH: usize = 64;
@@ -61,13 +63,14 @@ impl Predictor {
         (rows, first_batch): (&[f64], u64),
         effort: Effort,
     ) -> Result<Vec<ClassPrediction>> {
-        if self.trained.table.is_none() || self.trained.classes.is_empty() {
+        let (Some(view), false) = (&self.trained.table, self.trained.classes.is_empty()) else {
             let why =
                 if self.trained.table.is_none() { "takes pictures, not tables" } else { "gives numbers, not classes" };
             return Err(LabError::config("MODEL", why));
-        }
+        };
+        let batches = row_batches(&self.trained, view, (name, rows))?;
         let mut all = Vec::new();
-        for (number, inputs) in (first_batch..).zip(self.trained.inputs_of_rows(name, rows)?) {
+        for (number, inputs) in (first_batch..).zip(batches) {
             all.extend(self.classify_inputs(&inputs, number, effort)?);
         }
         Ok(all)
@@ -131,4 +134,15 @@ impl Predictor {
         };
         Ok(rows.map(row).collect())
     }
+}
+
+/// Rows as the network takes them, in the batches of a prediction.
+pub(crate) fn row_batches(trained: &Trained, view: &TableView, (name, rows): (&str, &[f64])) -> Result<Vec<Tensor>> {
+    let columns = view.features.len();
+    if rows.is_empty() || !rows.len().is_multiple_of(columns) {
+        return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
+    }
+    let given = Table::new(name, rows.to_vec(), columns, vec![0.0; rows.len() / columns])?; // targets: not looked at
+    let (standard, device) = (view.scale.transform(&given)?, trained.model.store.device());
+    Ok(TableSource::of_columns(&standard, &view.features, device)?.batches(trained.config.predict.batch_size))
 }

@@ -57,6 +57,19 @@ pub fn classify_each(
     Ok(())
 }
 
+/// Picture files as the network takes them. `[N, C, H, W]`
+///
+/// # Errors
+/// When the model takes no pictures, or a file is broken; it is named.
+pub(crate) fn inputs(trained: &Trained, files: &[PathBuf]) -> Result<Tensor> {
+    let Some(view) = trained.view else {
+        return Err(LabError::config("MODEL", "takes tables: give it a .csv file, not pictures"));
+    };
+    let seen = files.iter().map(|file| see(file, view)).collect::<Result<Vec<_>>>()?.concat();
+    let side = i64::from(view.crop);
+    trained.normalised(&Tensor::from_slice(&seen).view([-1, view.channels as i64, side, side]))
+}
+
 fn see(file: &Path, view: View) -> Result<Vec<u8>> {
     view.centre(&Picture::open(file)?)
 }

@@ -15,6 +15,7 @@ mod trained;
 
 pub use any::{Inputs, Predictions};
 pub use classes::ClassPrediction;
+pub(crate) use classes::row_batches;
 pub(crate) use features::FEATURES;
 pub use files::Predicted;
 pub use numbers::NumberPrediction;

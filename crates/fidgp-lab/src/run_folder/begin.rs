@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use fidgp::objective::DatasetSize;
+use fidgp_data::file_sha256;
 
 use super::clear::clear;
 use super::{Lock, RunContext};
-use crate::config::{self, RunConfig};
+use crate::config::{self, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
-use crate::files::{COMMAND_FILE, CONFIG_FILE, MODEL_CONFIG_FILE, WEIGHTS_FILE};
+use crate::files::{COMMAND_FILE, CONFIG_FILE, MODEL_CONFIG_FILE, NETWORK_FILE, WEIGHTS_FILE};
 use crate::model::Model;
 use crate::record::{RESULTS_FILE, write_atomically};
 use crate::train::{Optimiser, checkpoint};
@@ -86,6 +87,29 @@ pub fn keep_command(run: &Path, command: &str) -> Result<()> {
     Ok(write_atomically(&run.join(COMMAND_FILE), format!("{command}\n").as_bytes())?)
 }
 
+/// Copies the graph of a network into its run, which so needs no other file; the config with its digest. A copy that is there
+/// is of a member that began the run: it must be the same graph.
+fn keep_graph(config: &RunConfig, run: &Path) -> Result<RunConfig> {
+    let mut config = config.clone();
+    if let NetworkConfig::Onnx(graph) = &mut config.network {
+        let (content, digest) = graph.content()?;
+        let copy = run.join(NETWORK_FILE);
+        if copy.exists() && file_sha256(&copy)? != digest {
+            let why = format!(
+                "= {} is not the graph that this run began with ({NETWORK_FILE} there has another SHA-256); give that file, or \
+                 start again with --force",
+                graph.file().display()
+            );
+            return Err(LabError::config("network.path", why));
+        }
+        if !copy.exists() {
+            write_atomically(&copy, &content)?;
+        }
+        graph.sha256 = Some(digest);
+    }
+    Ok(config)
+}
+
 /// Makes the run folder and writes the resolved config. Called when the data are read and the network is built, so that
 /// a run that cannot begin changes nothing on disk; what a training asks of its so many observations is asked here.
 pub fn open_folder(config: &RunConfig, context: &RunContext, model: &Model, observations: usize) -> Result<Lock> {
@@ -97,6 +121,7 @@ pub fn open_folder(config: &RunConfig, context: &RunContext, model: &Model, obse
         clear(&context.run)?;
     }
     context.command.as_ref().map_or(Ok(()), |command| keep_command(&context.run, command))?;
+    let config = &keep_graph(config, &context.run)?;
     write_atomically(&context.run.join(CONFIG_FILE), config.to_toml()?.as_bytes())?; // last: with it the run has begun
     Ok(lock)
 }

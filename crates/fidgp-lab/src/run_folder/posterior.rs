@@ -90,12 +90,7 @@ pub fn keep(config: &RunConfig, model: &Model, run: &Path) -> Result<()> {
 /// for people.
 pub fn write(folder: &Path, model: &Model, step: u64) -> Result<()> {
     let (copy, path) = (folder.join(POSTERIOR_FILE), folder.join(POSTERIOR_TENSORS_FILE));
-    let Some(posterior) = &model.posterior else {
-        return [copy, path].iter().try_for_each(|path| match std::fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path, &error)),
-            _ => Ok(()),
-        });
-    };
+    let Some(posterior) = &model.posterior else { return remove(folder) };
     let tensors: BTreeMap<_, _> = posterior.tensors().into_iter().collect();
     let record = PosteriorRecord {
         sha256: Some(checkpoint::sha256(&tensors)?),
@@ -107,6 +102,31 @@ pub fn write(folder: &Path, model: &Model, step: u64) -> Result<()> {
     let text = serde_json::to_string(&record).map_err(|error| LabError::file(&path, &error))?;
     checkpoint::write(&path, &tensors, (RECORD, text))?;
     json::write(&copy, &record)
+}
+
+/// Takes the posterior out of a folder.
+fn remove(folder: &Path) -> Result<()> {
+    [POSTERIOR_FILE, POSTERIOR_TENSORS_FILE].iter().try_for_each(|file| {
+        let path = folder.join(file);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(&path, &error)),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Takes the posterior out of a run whose training goes on: its weights are about to become others. A run whose training is
+/// over keeps it.
+///
+/// # Errors
+/// When the checkpoint cannot be read or the disk fails.
+pub fn forget_before_training(config: &RunConfig, run: &Path) -> Result<()> {
+    let last = checkpoint::last(run);
+    let is_there = [POSTERIOR_FILE, POSTERIOR_TENSORS_FILE].iter().any(|file| run.join(file).exists());
+    if is_there && last.exists() && checkpoint::load(&last)?.progress.epoch < config.train.epochs {
+        return remove(run);
+    }
+    Ok(())
 }
 
 /// Reads what [`write`] wrote, for weights of this training step; none where there is none.

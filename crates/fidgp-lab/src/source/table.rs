@@ -8,7 +8,7 @@ use fidgp::Key;
 use fidgp_data::{Cells, Encoded, Encoding, Given, Sheet, Standardiser, Table, targets};
 use fidgp_decision::calibration::Feature;
 use fidgp_decision::decide::number;
-use fidgp_decision::evidence::Outside;
+use fidgp_decision::evidence::{Outside, beyond};
 use fidgp_files::shown;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -77,6 +77,18 @@ impl GivenRows {
             names: self.names.clone(),
             cells: self.cells[rows.start * names..rows.end * names].to_vec(),
             flags: self.flags[rows].to_vec(),
+        }
+    }
+
+    /// Some of the rows, in this order.
+    #[must_use]
+    pub fn select(&self, rows: &[usize]) -> Self {
+        let (names, width) = (self.names.len(), self.inputs.len() / self.flags.len().max(1));
+        Self {
+            inputs: rows.iter().flat_map(|row| &self.inputs[row * width..(row + 1) * width]).copied().collect(),
+            names: self.names.clone(),
+            cells: rows.iter().flat_map(|row| &self.cells[row * names..(row + 1) * names]).cloned().collect(),
+            flags: rows.iter().map(|&row| self.flags[row].clone()).collect(),
         }
     }
 
@@ -200,7 +212,7 @@ impl TableView {
                 found.push((1.0, format!("{} is nothing that the training data has", shown(column))));
                 continue;
             }
-            let by = (lo - x).max(x - hi) / if hi > lo { hi - lo } else { lo.abs().max(1.0) };
+            let by = beyond(*x, [*lo, *hi]);
             if by > 0.0 {
                 let [x, lo, hi] = [*x, *lo, *hi].map(number);
                 found.push((by, format!("{} = {x} lies outside {lo} … {hi} of the training data", shown(name))));

@@ -15,5 +15,5 @@ pub use by_class::SetsByClass;
 pub use classes::{ClassSets, LastLabel, SetScore, TIE};
 pub use numbers::{Bounds, IntervalScore, Intervals};
 pub use risk_control::{RiskControl, control_risk};
-pub use shift::{ShiftedThreshold, density_ratio, effective_size};
+pub use shift::{ShiftedThreshold, density_ratio, effective_size, resampled};
 pub use threshold::{CoverageLaw, coverage_law, rank, smallest_count, threshold};

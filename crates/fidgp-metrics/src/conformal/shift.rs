@@ -1,5 +1,7 @@
 //! The same promise where the inputs to come are others than those calibrated on, and only the inputs.
 
+use rand::Rng;
+
 use crate::{
     check,
     error::{MetricError, Result},
@@ -43,6 +45,26 @@ impl ShiftedThreshold {
         let place = self.below.partition_point(|&below| below < self.level * all * (1.0 - 1e-12));
         self.scores.get(place).copied().unwrap_or(f64::INFINITY)
     }
+}
+
+/// Examples that stand for inputs to come: each stays with probability `w/max w` (rejection sampling). As far as the weights
+/// are right, what stays is distributed as the inputs to come, so that every rule for exchangeable examples holds for
+/// them with its whole law, whatever the rule is.
+///
+/// ```
+/// use fidgp_metrics::conformal::resampled;
+/// use rand::SeedableRng;
+///
+/// let weights: Vec<f64> = (0..1000).map(|i| if i < 500 { 1.0 } else { 0.1 }).collect();
+/// let kept = resampled(&weights, &mut rand_chacha::ChaCha8Rng::seed_from_u64(0))?;
+/// assert!(kept[..500] == (0..500).collect::<Vec<_>>()[..] && (25..80).contains(&(kept.len() - 500)));
+/// # Ok::<(), fidgp_metrics::MetricError>(())
+/// ```
+pub fn resampled(weights: &[f64], rng: &mut impl Rng) -> Result<Vec<usize>> {
+    check::non_empty("weights", weights)?;
+    check::positive("weights", weights)?;
+    let most = weights.iter().copied().fold(0.0, f64::max);
+    Ok((0..weights.len()).filter(|&i| rng.random::<f64>() * most < weights[i]).collect())
 }
 
 /// How many equally weighted examples these weights are worth: `(Σ w)²/Σ w²`.

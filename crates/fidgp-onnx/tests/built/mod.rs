@@ -24,6 +24,15 @@ pub fn int(name: &str, value: i64) -> AttributeProto {
     AttributeProto { name: name.to_owned(), i: value, r#type: AttributeKind::Int as i32, ..AttributeProto::default() }
 }
 
+pub fn text(name: &str, value: &str) -> AttributeProto {
+    AttributeProto {
+        name: name.to_owned(),
+        s: value.as_bytes().to_vec().into(),
+        r#type: AttributeKind::String as i32,
+        ..AttributeProto::default()
+    }
+}
+
 pub fn ints(name: &str, value: &[i64]) -> AttributeProto {
     AttributeProto {
         name: name.to_owned(),

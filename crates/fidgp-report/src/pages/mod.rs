@@ -4,6 +4,8 @@
 pub mod comparison;
 /// The page of the complexity table.
 pub mod complexity;
+/// Corrupted images.
+pub mod corruptions;
 /// The growth of times as tables and charts.
 pub mod growth;
 /// The page of what logs of predictions say.

@@ -80,7 +80,7 @@ fn accuracy(found: &Monitor, estimate: &AccuracyEstimate) -> Markup {
 const ACCURACY: &str = "How often predictions of such confidence were right among the calibration examples. It holds as long as \
     a confidence means what it meant, not where the relation of inputs to classes itself has changed.";
 const LABELS: &str = "The interval is right at every moment at once. A promise counts as broken when this interval and what the \
-    number of calibration examples leaves to chance both lie below it.";
+    number of calibration examples leaves to chance both lie on its wrong side. Accuracy by itself is tested as the series `error` above.";
 
 fn row(series: &Series) -> Vec<String> {
     vec![
@@ -100,7 +100,7 @@ fn promise(watched: &Watched) -> Vec<String> {
         percent(watched.share),
         format!("{} … {}", percent(watched.interval.lo), percent(watched.interval.hi)),
         watched.seen.to_string(),
-        if watched.broken { "no longer kept".to_owned() } else { String::new() },
+        watched.alarm_at.map_or_else(String::new, |line| format!("no longer kept (line {line})")),
     ]
 }
 

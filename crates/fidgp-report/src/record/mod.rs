@@ -9,6 +9,8 @@ pub mod commit;
 pub mod comparison;
 /// The document of a complexity table.
 pub mod complexity;
+/// The document of corrupted images.
+pub mod corruptions;
 /// `metrics.jsonl`: one line per epoch.
 pub mod epochs;
 /// What can go wrong when reading or writing, each variant with advice.

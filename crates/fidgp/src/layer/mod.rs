@@ -28,7 +28,7 @@ pub use operation::{LayerKind, Operation};
 pub use parameter::{Parameter, Start};
 pub use pass::{Factors, Mode, Pass, Taps};
 pub use slot::{DenseStart, DenseWeight, PlannedWeight, Slot, SlotConfig};
-pub use trace::{LayerGeometry, blocks_before_randomness, trace, trace_on};
+pub use trace::{LayerGeometry, blocks_before_randomness, trace, trace_on, trace_to_output};
 
 pub use crate::role::{Role, decayed, roles};
 use crate::{Error, Result};

@@ -69,9 +69,17 @@ impl LayerGeometry {
 /// # Errors
 /// When the input does not fit the network.
 pub fn trace(network: &dyn Network, input: &[i64]) -> Result<Vec<LayerGeometry>> {
+    Ok(trace_to_output(network, input)?.0)
+}
+
+/// The same, with the shape of the output, the batch included.
+///
+/// # Errors
+/// As [`trace`].
+pub fn trace_to_output(network: &dyn Network, input: &[i64]) -> Result<(Vec<LayerGeometry>, Vec<i64>)> {
     let batch = i64::from(!network.takes_empty_batches());
     let x = Tensor::f_zeros([&[batch], input].concat(), (Kind::Float, tch::Device::Cpu))?;
-    trace_on(network, &x, Mode::Train)
+    traced(network, &x, Mode::Train)
 }
 
 /// The same for a batch, whose first example is enough, and a mode.
@@ -79,10 +87,14 @@ pub fn trace(network: &dyn Network, input: &[i64]) -> Result<Vec<LayerGeometry>>
 /// # Errors
 /// When the batch does not fit the network.
 pub fn trace_on(network: &dyn Network, x: &Tensor, mode: Mode) -> Result<Vec<LayerGeometry>> {
+    Ok(traced(network, x, mode)?.0)
+}
+
+fn traced(network: &dyn Network, x: &Tensor, mode: Mode) -> Result<(Vec<LayerGeometry>, Vec<i64>)> {
     let x = x.f_narrow(0, 0, i64::from(!network.takes_empty_batches()).min(x.size()[0]))?;
     let mut pass = Pass::plain(mode);
     pass.trace = Some(Vec::new());
-    _ = tch::no_grad(|| network.forward(&x, &mut pass))?;
+    let output = tch::no_grad(|| network.forward(&x, &mut pass))?.size();
     let mut met = pass.trace.take().unwrap_or_default();
     for layer in network.layers() {
         if !met.iter().any(|seen| seen.name == layer.name()) {
@@ -92,7 +104,7 @@ pub fn trace_on(network: &dyn Network, x: &Tensor, mode: Mode) -> Result<Vec<Lay
     for layer in &mut met {
         layer.is_head = network.head() == Some(&layer.name);
     }
-    Ok(met)
+    Ok((met, output))
 }
 
 /// How many blocks stand before the first random layer of a traced network: no draw touches them. None where nothing is random,

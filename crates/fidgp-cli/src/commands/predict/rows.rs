@@ -57,7 +57,7 @@ fn predict(
 ) -> Result<(), LabError> {
     let name = if file.as_os_str() == "-" { Path::new(STDIN) } else { file };
     let sheet = if file.as_os_str() == "-" {
-        Sheet::parse(name, &crate::commands::standard_input()?)?
+        Sheet::parse(name, crate::commands::standard_input()?)?
     } else {
         Sheet::open(file)?
     };

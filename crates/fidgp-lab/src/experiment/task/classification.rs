@@ -54,6 +54,9 @@ impl Classification {
             let why = format!("= \"{name}\" {why}, and `{class}` has one training image; give it two, or none");
             return Err(LabError::config("method", why));
         }
+        for set in [Some(&sets.train), sets.validation.as_ref(), Some(&sets.test)].into_iter().flatten() {
+            set.check_pictures()?;
+        }
         Ok(Self::of_sets(sets.train.filled_in(config)?, sets))
     }
 

@@ -11,6 +11,9 @@ use crate::model::{Model, Signature};
 use crate::run_folder::TrainedOn;
 use crate::source::{Decoder, FolderSource, ImageSet, ImageSource, View};
 
+/// Pictures of a folder that are all decoded once before a training; of more it would take too long.
+const MOST_LOOKED_AT: usize = 100_000;
+
 /// Labelled images.
 pub enum Set {
     /// Of one size, as bytes.
@@ -90,6 +93,20 @@ impl Set {
             Self::Memory(images) => Self::Memory(images.select(rows)?),
             Self::Folder(folder) => Self::Folder(folder.select(rows)?),
         })
+    }
+
+    /// Decodes the pictures of a folder that is not too large for that, so that damaged ones are known before a training begins.
+    ///
+    /// # Errors
+    /// Names every picture that is damaged.
+    pub fn check_pictures(&self) -> Result<()> {
+        match self {
+            Self::Folder(folder) if folder.rows() <= MOST_LOOKED_AT => {
+                folder.survey(|_| (), &|_, _| ())?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The set as a model sees it.
@@ -176,9 +193,14 @@ impl Sets {
         // The validation images depend on the data alone, not on the run's seed: all runs choose on the same ones.
         let holdout = split::stratified(all.labels(), config.data.validation_fraction().unwrap_or(0.0), 0)?;
         let validation = if holdout.validation.is_empty() { None } else { Some(all.select(&holdout.validation)?) };
-        let limit = config.data.in_memory().and_then(|(_, limit)| limit);
-        let kept = limit.unwrap_or(usize::MAX).min(holdout.train.len());
-        Ok(Self { train: all.select(&holdout.train[..kept])?, validation, test })
+        let found = holdout.train.len();
+        let kept = config.data.limit().unwrap_or(found).min(found);
+        let train = match &all {
+            Set::Memory(_) => all.select(&holdout.train[..kept])?,
+            // a folder lists class after class
+            Set::Folder(_) => all.select(&(0..kept).map(|i| holdout.train[i * found / kept]).collect::<Vec<_>>())?,
+        };
+        Ok(Self { train, validation, test })
     }
 }
 

@@ -9,7 +9,7 @@ use fidgp_metrics::names;
 use tch::Tensor;
 
 use super::{HeldOut, Measure, Measured, SplitRole, Spreads, Task, Want, curve};
-use crate::config::{DataConfig, Known, RunConfig, TableConfig, TargetKind};
+use crate::config::{DataConfig, Known, NormaliseConfig, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
 use crate::evaluate::{self, Meter, Spread, shuffled_columns};
 use crate::files::VIEW_FILE;
@@ -70,7 +70,8 @@ impl Regression {
 
     fn of_known(config: &RunConfig, table: &TableConfig, root: &Path, known: Option<Known>) -> Result<Self> {
         let parts = table.read(root, TargetKind::Number, known)?;
-        let scale = parts.config.standardiser(&parts.train)?;
+        let fitted = parts.config.standardiser(&parts.train)?;
+        let scale = NormaliseConfig::of_columns(config.normalisation.as_ref(), fitted)?;
         let view = TableView::of(&parts, scale.clone());
         view.warn_of_constants(&parts.train);
         Ok(Self {

@@ -9,7 +9,7 @@ use tch::{Device, Tensor};
 
 use super::regression::rows_spread;
 use super::{HeldOut, Measure, Measured, SplitRole, Spreads, Task};
-use crate::config::{DataConfig, Known, RunConfig, TableConfig, TargetKind};
+use crate::config::{DataConfig, Known, NormaliseConfig, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::files::VIEW_FILE;
@@ -47,7 +47,8 @@ impl TableClasses {
 
     fn of_known(config: &RunConfig, table: &TableConfig, root: &Path, known: Option<Known>) -> Result<Self> {
         let parts = table.read(root, TargetKind::Classes, known)?;
-        let scale = Standardiser { target_mean: 0.0, target_sd: 1.0, ..Standardiser::fit(&parts.train)? };
+        let fitted = Standardiser { target_mean: 0.0, target_sd: 1.0, ..Standardiser::fit(&parts.train)? };
+        let scale = NormaliseConfig::of_columns(config.normalisation.as_ref(), fitted)?;
         let view = TableView::of(&parts, scale);
         view.warn_of_constants(&parts.train);
         let config = RunConfig { data: DataConfig::Table(parts.config.clone()), ..config.clone() };

@@ -1,22 +1,28 @@
+mod check;
+
 use std::collections::BTreeMap;
 
 use fidgp_metrics::abstention::{RiskRule, answer_share, best_score, bound_risk};
 use fidgp_metrics::conformal::{
-    Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, coverage_law, smallest_count,
+    Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, smallest_count,
 };
 use fidgp_metrics::outlier::Reference;
 use fidgp_metrics::{MetricError, Predictions};
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-use crate::calibration::{Abstention, Answering, Calibration, Examples, Feature, OUTSIDE, OutlierRule, Rules};
-use crate::decide::{Judge, Verdict, percent};
+use crate::calibration::{
+    Abstention, Answering, Calibration, ERROR, Examples, Feature, OUTSIDE, OutlierRule, RIGHT, Rules,
+};
+use crate::decide::{Judge, percent};
 use crate::error::{DecisionError, Result};
 use crate::evidence::{ClassEvidence, NumberEvidence, Outside, Score};
-use crate::kept::{Good, Kept, LEAST_CHANCE};
 
 /// Fewest examples that rules are fitted to.
 pub const FEWEST: usize = 10;
+
+/// Rounding that must not cost an example.
+const ROUNDING: f64 = 1e-9;
 
 /// What is to be promised.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,10 +155,10 @@ pub fn classes(
     }
     let wrong: Vec<bool> = part.iter().map(|(said, label)| said.class() != *label).collect();
     let scores = Score::OF_CLASSES.map(|score| (score, part.iter().map(|(said, _)| score.of_class(said)).collect()));
-    rules.outlier = outlier(&scores, asked, &mut notes)?;
+    rules.outlier = outlier(&scores, named, asked, &mut notes)?;
     let mut reference = columns(&scores);
     reference.insert("class".to_owned(), part.iter().map(|(said, _)| said.class() as f64).collect());
-    reference.insert("right".to_owned(), wrong.iter().map(|wrong| f64::from(u8::from(!wrong))).collect());
+    reference.insert(RIGHT.to_owned(), wrong.iter().map(|wrong| f64::from(u8::from(!wrong))).collect());
     let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
     let mut found = with_features(found, named, &fitted, &|i| &examples[i].outside);
     if let Some(share) = asked.coverage {
@@ -164,7 +170,7 @@ pub fn classes(
         found.rules.abstention = Some(abstention(&scores, (&wrong, &known), asked, &mut found.notes)?);
     }
     let held: Vec<_> = held.iter().map(|&i| (&examples[i], labels[i])).collect();
-    let check = check_classes(&found, &held)?;
+    let check = check::classes(&found, &held)?;
     Ok(Calibration { check, ..found })
 }
 
@@ -197,12 +203,13 @@ pub fn numbers(
         rules.intervals.push(Intervals::calibrate(IntervalScore::Normalised, forecast, &seen, level)?);
     }
     let scores = Score::OF_NUMBERS.map(|score| (score, part.iter().map(|(said, _)| score.of_number(said)).collect()));
-    rules.outlier = outlier(&scores, asked, &mut notes)?;
+    rules.outlier = outlier(&scores, named, asked, &mut notes)?;
     let mut reference = columns(&scores);
     reference.insert("mean".to_owned(), mean);
+    let off: Vec<f64> = part.iter().map(|(said, target)| (said.mean - target).abs()).collect();
+    reference.insert(ERROR.to_owned(), off.clone());
     let found = calibration(rules, reference, notes, asked, origin, [fitted.len(), held.len()]);
     let mut found = with_features(found, named, &fitted, &|i| &examples[i].outside);
-    let off: Vec<f64> = part.iter().map(|(said, target)| (said.mean - target).abs()).collect();
     if let Some(share) = asked.coverage {
         found.rules.answering = Some(answering(&scores, &off, share, asked.seed)?);
     } else if let Some(bound) = asked.wrong_beyond {
@@ -214,7 +221,7 @@ pub fn numbers(
         found.notes.push("no error rate: say with --wrong-beyond how far off a prediction may be".to_owned());
     }
     let held: Vec<_> = held.iter().map(|&i| (&examples[i], targets[i])).collect();
-    let check = check_numbers(&found, &held)?;
+    let check = check::numbers(&found, &held)?;
     Ok(Calibration { check, ..found })
 }
 
@@ -360,124 +367,26 @@ fn answering(scores: &[Scored], loss: &[f64], share: f64, seed: u64) -> Result<A
     Ok(Answering { score: *score, rule: answer_share(values, share)?, ranked })
 }
 
-fn outlier(scores: &[Scored], asked: &Asked, notes: &mut Vec<String>) -> Result<Option<OutlierRule>> {
+/// When to call an input out of distribution. Where there are features, the p-value is twice the smaller of two, so that
+/// the least there can be is 2/(n + 1).
+fn outlier(scores: &[Scored], named: &Named, asked: &Asked, notes: &mut Vec<String>) -> Result<Option<OutlierRule>> {
     let known = || scores.iter().map(|(score, _)| score.name()).collect::<Vec<_>>().join(" and ");
     let values = scores.iter().find(|(score, _)| *score == asked.ood_score);
     let (score, values) =
         values.ok_or_else(|| DecisionError::asked("--ood-score", format!("must be one of {}", known())))?;
-    match Reference::new(values)?.rule(asked.false_alarms) {
-        Ok(rule) => Ok(Some(OutlierRule { score: *score, rule })),
-        Err(MetricError::TooFewForLevel { got, need, .. }) => {
-            let rate = percent(asked.false_alarms);
-            notes.push(format!(
-                "{rate} false alarms need {need} examples, there are {got}: nothing is called out of distribution"
-            ));
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
+    let tests = if named.features.is_empty() { 1.0 } else { 2.0 };
+    let (got, need) = (values.len(), (tests / asked.false_alarms - 1.0 - ROUNDING).ceil().max(1.0) as usize);
+    if got < need {
+        let rate = percent(asked.false_alarms);
+        let why = if tests > 1.0 { " (two tests share them: uncertainty and features)" } else { "" };
+        notes.push(format!(
+            "{rate} false alarms need {need} examples{why}, there are {got}: nothing is called out of distribution"
+        ));
+        return Ok(None);
     }
+    Ok(Some(OutlierRule { score: *score, rule: Reference::new(values)?.rule(asked.false_alarms)? }))
 }
 
 fn columns(scores: &[Scored]) -> BTreeMap<String, Vec<f64>> {
     scores.iter().map(|(score, values)| (score.name().to_owned(), values.clone())).collect()
-}
-
-/// What the rules do to the examples that were held back.
-fn check_classes(found: &Calibration, held: &[(&ClassEvidence, usize)]) -> Result<Vec<Kept>> {
-    let judge = Judge::new(found)?;
-    let decisions: Vec<_> = held.iter().map(|(said, _)| judge.class(said)).collect();
-    let (mut kept, mut of_class) = (Vec::new(), Vec::new());
-    for (i, level) in judge.levels().into_iter().enumerate() {
-        let sets = || decisions.iter().map(|decision| &decision.sets[i].classes);
-        let hits = sets().zip(held).filter(|(set, (_, label))| set.contains(label)).count();
-        let promise = format!("the set holds the class at level {}", percent(level));
-        let law = found.rules.sets.get(i).and_then(|sets| coverage_law(sets.examples, level).ok());
-        let mut coverage = Kept::new(promise, level, Good::Above, hits, held.len())?.by_law(law, hits);
-        if let Some(by_class) = i.checked_sub(found.rules.sets.len()).and_then(|i| found.rules.sets_by_class.get(i)) {
-            let all = sets().zip(held).map(|(set, (_, label))| (*label, set.contains(label)));
-            let lowest = lowest_class(found, by_class, all)?;
-            coverage.kept = lowest.as_ref().is_none_or(|lowest| lowest.kept);
-            of_class.extend(lowest);
-        }
-        kept.push(coverage.of_size(sets().map(|set| set.len() as f64)));
-    }
-    kept.extend(of_class);
-    let wrong: Vec<bool> = held.iter().map(|(said, label)| said.class() != *label).collect();
-    kept.extend(check_shares(found, &decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>(), &wrong)?);
-    kept.extend(check_answering(found, held.iter().map(|(said, _)| judge.answers(&|score| score.of_class(said))))?);
-    Ok(kept)
-}
-
-/// The class whose count speaks most against a promise for each class. One of so many is lowest by chance.
-fn lowest_class(
-    found: &Calibration,
-    sets: &SetsByClass,
-    all: impl Iterator<Item = (usize, bool)>,
-) -> Result<Option<Kept>> {
-    let mut counts = vec![[0; 2]; sets.examples.len()];
-    for (label, hit) in all {
-        counts[label][0] += usize::from(hit);
-        counts[label][1] += 1;
-    }
-    let chance = |class: usize| -> Result<f64> {
-        let [hits, of] = counts[class];
-        Ok(coverage_law(sets.examples[class], sets.level)?.at_most(hits, of))
-    };
-    let present = (0..counts.len()).filter(|&class| counts[class][1] > 0);
-    let chances = present.map(|class| Ok((class, chance(class)?))).collect::<Result<Vec<_>>>()?;
-    let Some(&(class, least)) = chances.iter().min_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
-    let name = found.classes.get(class).map_or_else(|| class.to_string(), fidgp_files::shown);
-    let promise = format!("the lowest class at level {}, `{name}`", percent(sets.level));
-    let [hits, of] = counts[class];
-    let kept = Kept::new(promise, sets.level, Good::Above, hits, of)?;
-    Ok(Some(Kept { kept: least * chances.len() as f64 >= LEAST_CHANCE, ..kept }))
-}
-
-fn check_numbers(found: &Calibration, held: &[(&NumberEvidence, f64)]) -> Result<Vec<Kept>> {
-    let judge = Judge::new(found)?;
-    let decisions: Vec<_> = held.iter().map(|(said, _)| judge.number(said)).collect();
-    let mut kept = Vec::new();
-    for (i, level) in judge.levels().into_iter().enumerate() {
-        let intervals = || decisions.iter().map(|decision| decision.intervals[i]);
-        let hits = intervals().zip(held).filter(|(interval, (_, y))| interval.contains(*y)).count();
-        let promise = format!("the interval holds the number at level {}", percent(level));
-        let law = coverage_law(found.examples.fitted, level).ok();
-        let coverage = Kept::new(promise, level, Good::Above, hits, held.len())?.by_law(law, hits);
-        kept.push(coverage.of_size(intervals().map(|interval| interval.hi - interval.lo)));
-    }
-    let bound = found.rules.abstention.as_ref().and_then(|abstention| abstention.wrong_beyond).unwrap_or(f64::INFINITY);
-    let wrong: Vec<bool> = held.iter().map(|(said, y)| (said.mean - y).abs() > bound).collect();
-    kept.extend(check_shares(found, &decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>(), &wrong)?);
-    kept.extend(check_answering(found, held.iter().map(|(said, _)| judge.answers(&|score| score.of_number(said))))?);
-    Ok(kept)
-}
-
-/// The share that is sure enough to be answered.
-fn check_answering(found: &Calibration, answers: impl ExactSizeIterator<Item = bool>) -> Result<Option<Kept>> {
-    let Some(answering) = &found.rules.answering else { return Ok(None) };
-    let examples = answers.len();
-    let answered = answers.filter(|answered| *answered).count();
-    let promise = "inputs that are sure enough to be answered".to_owned();
-    let law = coverage_law(found.examples.fitted, answering.rule.share).ok();
-    Ok(Some(Kept::new(promise, answering.rule.share, Good::Above, answered, examples)?.by_law(law, answered)))
-}
-
-/// Errors among the answers, and false alarms.
-fn check_shares(found: &Calibration, verdicts: &[Verdict], wrong: &[bool]) -> Result<Vec<Kept>> {
-    let mut kept = Vec::new();
-    let accepted = || verdicts.iter().zip(wrong).filter(|(verdict, _)| **verdict == Verdict::Accept);
-    if let Some(abstention) = &found.rules.abstention {
-        let (answered, errors) = (accepted().count(), accepted().filter(|(_, wrong)| **wrong).count());
-        let share = percent(answered as f64 / verdicts.len() as f64);
-        let promise = format!("answers that are wrong, of the {share} that are answered");
-        kept.push(Kept::new(promise, abstention.risk, Good::Below, errors, answered)?);
-    }
-    if let Some(outlier) = &found.rules.outlier {
-        let alarms = verdicts.iter().filter(|verdict| **verdict == Verdict::OutOfDistribution).count();
-        let promise = "false alarms of `out-of-distribution`".to_owned();
-        let quiet = coverage_law(outlier.rule.examples, 1.0 - outlier.rule.alarms).ok();
-        let share = Kept::new(promise, outlier.rule.alarms, Good::Below, alarms, verdicts.len())?;
-        kept.push(share.by_law(quiet, verdicts.len() - alarms));
-    }
-    Ok(kept)
 }
