@@ -36,7 +36,5 @@ pub use observe::{ModelObserver, Observe, WeightChoice};
 pub use observed::Observed;
 pub use scorer::{Columns, Scorer};
 pub use scores::{Given, OodScore};
-pub(crate) use images::{checked_id, own_set};
-pub use inducing::Inducing;
 pub use statistics::{STATISTICS_FILE, Statistics};
 pub use table::{Choice, choose};
