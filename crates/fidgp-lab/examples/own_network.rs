@@ -154,7 +154,7 @@ impl Architecture for VitConfig {
 
 // 3. What is done with it.
 
-/// The run: the second block's multilayer perceptron and the head are Bayesian.
+/// The run: the head is Bayesian. Scores of single layers are for convolutions and for linear layers on vectors, not on tokens.
 const CONFIG: &str = r#"
 name = "vit"
 method = "fidgp"
@@ -164,7 +164,7 @@ network = { kind = "vit", depth = 2 }
 likelihood = { kind = "categorical" }
 predict = { draws = 8 }
 [inducing]
-layers = ["blocks.1.wide", "blocks.1.narrow", "head"]
+layers = ["head"]
 inducing_rows = 8
 inducing_cols = 8
 init_sd_u = 0.09

@@ -80,7 +80,7 @@ fn a_network_of_ones_own_is_named_trained_resumed_scored_exported_and_opened() {
         assert_eq!(tensor, resumed.model.store.variables()[&name], "{name}");
     }
     let geometry = &once.model.geometry;
-    assert_eq!(blocks_before_randomness(geometry), 2, "patches and the first block run once for all draws");
+    assert_eq!(blocks_before_randomness(geometry), 3, "patches and both blocks run once for all draws");
     assert!(geometry.iter().any(|layer| layer.name == "patches" && layer.in_block && layer.blocks_before == 0));
     let counted = cost(&whole, Counting::Ours).unwrap();
     assert!(prediction_macs(&whole, 1).unwrap() < 8 * counted.macs);
