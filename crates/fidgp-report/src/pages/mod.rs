@@ -17,4 +17,5 @@ pub mod trust;
 /// Runs in, files out.
 pub mod write;
 
+mod finished;
 mod html;
