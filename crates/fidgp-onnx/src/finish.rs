@@ -147,17 +147,14 @@ fn columns(writer: &mut Writer, draws: &[String], constant: Option<f64>) -> (Vec
             writer.node("Squeeze", &[&picked, "fidgp/column"], &of(k, name))
         };
         let mean = column(writer, "fidgp/first", "mean");
-        noises.push(match &constant {
-            Some(constant) => {
-                let zero = writer.node("Sub", &[&mean, &mean], &of(k, "zero"));
-                writer.node("Add", &[&zero, constant], &of(k, "noise"))
-            }
-            None => {
-                let raw = column(writer, "fidgp/second", "raw");
-                let soft = writer.node("Softplus", &[&raw], &of(k, "soft"));
-                let sd = writer.node("Add", &[&soft, "fidgp/least"], &of(k, "sd"));
-                writer.node("Mul", &[&sd, &sd], &of(k, "noise"))
-            }
+        noises.push(if let Some(constant) = &constant {
+            let zero = writer.node("Sub", &[&mean, &mean], &of(k, "zero"));
+            writer.node("Add", &[&zero, constant], &of(k, "noise"))
+        } else {
+            let raw = column(writer, "fidgp/second", "raw");
+            let soft = writer.node("Softplus", &[&raw], &of(k, "soft"));
+            let sd = writer.node("Add", &[&soft, "fidgp/least"], &of(k, "sd"));
+            writer.node("Mul", &[&sd, &sd], &of(k, "noise"))
         });
         means.push(mean);
     }

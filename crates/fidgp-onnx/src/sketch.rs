@@ -136,7 +136,7 @@ impl<'a> Sketch<'a> {
             return Err(Error::graph(format!("`{left}` has no place in the graph of this network")));
         }
         self.writer.graph.output.push(port(output, shape));
-        self.writer.graph.name = "fidgp".to_owned();
+        "fidgp".clone_into(&mut self.writer.graph.name);
         let model = ModelProto {
             ir_version: FORMAT,
             producer_name: "fidgp".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fidgp::Key;
-use fidgp::layer::{Factors, Mode, Operation, Pass, Slot};
+use fidgp::layer::{Factors, Mode, Operation, Pass};
 use fidgp::linalg::Check;
 use tch::{Kind, Tensor};
 
@@ -103,17 +103,12 @@ impl<'a> Values<'a> {
 
 /// Variables of the network that are no parts of an inducing weight.
 fn plain_variables(model: &Model) -> BTreeMap<String, Tensor> {
-    let mut held = BTreeMap::new();
-    let slots = model.network.slots();
-    let inducing: Vec<_> =
-        slots.iter().filter(|slot| matches!(slot, Slot::Inducing(_))).map(|slot| slot.name()).collect();
-    for (name, tensor) in model.store.variables() {
-        let of_layer = inducing.iter().any(|layer| name.strip_prefix(layer).is_some_and(|rest| rest.starts_with('.')));
-        if !of_layer && !name.starts_with("input.") && !name.starts_with("likelihood.") {
-            held.insert(name, tensor.detach());
-        }
-    }
-    held
+    let layers = model.network.layers().into_iter();
+    let plain = layers.filter(|layer| layer.slot().is_none_or(|slot| slot.inducing().is_none()));
+    let plain: Vec<_> = plain.map(|layer| format!("{}.", layer.name())).collect();
+    let variables = model.store.variables().into_iter();
+    let held = variables.filter(|(name, _)| plain.iter().any(|layer| name.starts_with(layer)));
+    held.map(|(name, tensor)| (name, tensor.detach())).collect()
 }
 
 /// A weight matrix as the plain layer's `weight` and `bias`.

@@ -2,7 +2,6 @@
 
 use fidgp::linalg::check_finite;
 use fidgp::predict::{Batch, Effort};
-use fidgp_data::Table;
 use serde::Serialize;
 use tch::Tensor;
 
@@ -10,7 +9,6 @@ use super::Predictor;
 use super::predictor::{numbers, other_inputs};
 use crate::error::{LabError, Result};
 use crate::evaluate::NOT_FINITE;
-use crate::source::TableSource;
 
 /// Pictures that go through the network at once.
 pub(super) const BATCH: usize = 64;
@@ -63,20 +61,13 @@ impl Predictor {
         (rows, first_batch): (&[f64], u64),
         effort: Effort,
     ) -> Result<Vec<ClassPrediction>> {
-        let (Some(view), false) = (&self.trained.table, self.trained.classes.is_empty()) else {
+        if self.trained.table.is_none() || self.trained.classes.is_empty() {
             let why =
                 if self.trained.table.is_none() { "takes pictures, not tables" } else { "gives numbers, not classes" };
             return Err(LabError::config("MODEL", why));
-        };
-        let columns = view.features.len();
-        if rows.is_empty() || !rows.len().is_multiple_of(columns) {
-            return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
         }
-        let given = Table::new(name, rows.to_vec(), columns, vec![0.0; rows.len() / columns])?; // targets: not looked at
-        let (standard, device) = (view.scale.transform(&given)?, self.trained.model.store.device());
-        let source = TableSource::of_columns(&standard, &view.features, device)?;
         let mut all = Vec::new();
-        for (number, inputs) in (first_batch..).zip(source.batches(self.trained.config.predict.batch_size)) {
+        for (number, inputs) in (first_batch..).zip(self.trained.inputs_of_rows(name, rows)?) {
             all.extend(self.classify_inputs(&inputs, number, effort)?);
         }
         Ok(all)
