@@ -6,8 +6,10 @@ use fidgp::predict::Effort;
 use fidgp_data::Cells;
 use fidgp_lab::LabError;
 use fidgp_lab::predict::Trained;
+use fidgp_lab::source::GivenRows;
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
+use serde_json::Value;
 
 use crate::model::Held;
 use crate::said::{Said, SaidOfClasses, SaidOfNumbers};
@@ -31,6 +33,8 @@ pub enum Lent<'a> {
 pub struct Taken<'a> {
     pub inputs: Cow<'a, [f64]>,
     pub flags: Option<Vec<Vec<String>>>,
+    /// Names of the columns and the cells as they were understood, where rows are not numbers alone.
+    pub cells: Option<(Vec<String>, Vec<Value>)>,
 }
 
 impl Rows<'_> {
@@ -45,13 +49,13 @@ impl Rows<'_> {
 impl<'a> Lent<'a> {
     pub fn taken(&self, trained: &Trained) -> Result<Taken<'a>, LabError> {
         match self {
-            Self::Numbers(rows) => Ok(Taken { inputs: Cow::Borrowed(rows), flags: None }),
+            Self::Numbers(rows) => Ok(Taken { inputs: Cow::Borrowed(rows), flags: None, cells: None }),
             Self::Cells(cells) => {
                 let view = trained.table.as_ref();
                 let view = view.ok_or_else(|| LabError::config("model", "takes no cells of a table"))?;
                 let cells = Cells::of_rows("x", view.columns.names(), cells)?;
-                let given = view.encoded(&cells)?;
-                Ok(Taken { inputs: Cow::Owned(given.inputs), flags: Some(given.flags) })
+                let GivenRows { inputs, names, cells, flags } = view.encoded(&cells)?;
+                Ok(Taken { inputs: Cow::Owned(inputs), flags: Some(flags), cells: Some((names, cells)) })
             }
         }
     }
@@ -59,7 +63,7 @@ impl<'a> Lent<'a> {
 
 /// What the model says of rows.
 pub fn said(held: &mut Held, rows: &Lent, effort: Effort) -> Result<Said, LabError> {
-    let Taken { inputs, flags } = rows.taken(held.predictor.trained())?;
+    let Taken { inputs, flags, .. } = rows.taken(held.predictor.trained())?;
     if held.predictor.trained().classes.is_empty() {
         let said = held.predictor.regress(&inputs, effort)?;
         let view = held.predictor.trained().table.as_ref();

@@ -15,10 +15,12 @@ use fidgp_lab::model_folder::{self, Dtype};
 use fidgp_lab::predict::{ClassPrediction, Trained};
 use fidgp_lab::report::words::base64;
 use fidgp_lab::run_folder::calibration;
+use fidgp_lab::source::GivenRows;
 use fidgp_lab::train::checkpoint;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde_json::Value;
 use tch::Tensor;
 
 use crate::model::Held;
@@ -64,14 +66,14 @@ impl Wanted {
 impl Held {
     /// Fits rules to rows, and returns them as JSON.
     pub fn fit_to_rows(&mut self, rows: &Lent, truths: &[f64], wanted: &Wanted) -> Result<String, LabError> {
-        let Taken { inputs, .. } = rows.taken(self.predictor.trained())?;
+        let Taken { inputs, cells, .. } = rows.taken(self.predictor.trained())?;
         let inputs = inputs.as_ref();
         let width = (inputs.len() / truths.len().max(1)).max(1);
         if self.predictor.trained().classes.is_empty() {
             let said = self.predictor.regress(inputs, Effort::default())?;
             let trained = self.predictor.trained();
             let said: Vec<NumberEvidence> = said.iter().map(|one| one.evidence(trained.table.as_ref())).collect();
-            let named = named(trained, inputs, width)?;
+            let named = named(trained, inputs, cells, width)?;
             let found = numbers(&said, truths, &named, &wanted.with(Score::Epistemic), origin(trained)?)?;
             let trust = Trust::of_numbers(&found, about(trained)?, &said, truths)?;
             return self.keep(found, trust, &|mistake| {
@@ -85,7 +87,7 @@ impl Held {
         let said: Vec<ClassEvidence> =
             said.iter().zip(inputs.chunks(width)).map(|(one, row)| one.evidence_of_row(row, view)).collect();
         let labels: Vec<usize> = truths.iter().map(|&label| label as usize).collect();
-        let named = named(trained, inputs, width)?;
+        let named = named(trained, inputs, cells, width)?;
         let found = classes(&said, &labels, &named, &wanted.with(Score::Total), origin(trained)?)?;
         let trust = Trust::of_classes(&found, about(trained)?, &said, &labels)?;
         self.keep(found, trust, &|mistake| {
@@ -139,15 +141,24 @@ impl Held {
 }
 
 /// Classes and columns, as `fidgp calibrate` names them.
-fn named(trained: &Trained, inputs: &[f64], width: usize) -> Result<Named, LabError> {
+fn named(
+    trained: &Trained,
+    inputs: &[f64],
+    cells: Option<(Vec<String>, Vec<Value>)>,
+    width: usize,
+) -> Result<Named, LabError> {
     let (features, columns) = if let Some(view) = &trained.table {
-        view.kept_columns(inputs)
+        view.kept_columns(&match cells {
+            Some((names, cells)) => GivenRows { names, cells, ..GivenRows::default() },
+            None => GivenRows::of_numbers(inputs.to_vec(), view.columns.names()),
+        })
     } else {
         let features = trained.feature_names()?.into_iter().map(|name| Feature { name, levels: Vec::new() });
         let column = |column| inputs.iter().skip(column).step_by(width).copied().collect();
         (features.collect(), (0..width).map(column).collect())
     };
-    Ok(Named { classes: trained.classes.clone(), features, columns })
+    let logarithm = trained.table.as_ref().is_some_and(|view| view.scale.target_log);
+    Ok(Named { classes: trained.classes.clone(), features, columns, logarithm })
 }
 
 fn origin(trained: &Trained) -> Result<Origin, LabError> {

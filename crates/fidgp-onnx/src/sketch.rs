@@ -35,7 +35,7 @@ impl<'a> Sketch<'a> {
     /// # Shapes
     /// `shape`: that of one example
     pub fn new(parameters: &'a BTreeMap<String, Tensor>, shape: &[i64]) -> (Self, String) {
-        let graph = GraphProto { input: vec![port(INPUT, shape)], ..GraphProto::default() };
+        let graph = GraphProto { name: "fidgp".to_owned(), input: vec![port(INPUT, shape)], ..GraphProto::default() };
         (Self { writer: Writer { graph }, parameters, written: BTreeSet::new(), steps: 0 }, INPUT.to_owned())
     }
 
@@ -136,7 +136,6 @@ impl<'a> Sketch<'a> {
             return Err(Error::graph(format!("`{left}` has no place in the graph of this network")));
         }
         self.writer.graph.output.push(port(output, shape));
-        "fidgp".clone_into(&mut self.writer.graph.name);
         let model = ModelProto {
             ir_version: FORMAT,
             producer_name: "fidgp".to_owned(),

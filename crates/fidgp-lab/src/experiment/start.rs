@@ -53,9 +53,10 @@ pub fn plain(config: &RunConfig, signature: &Signature, file: &Path, device: Dev
     }
     same_bound(bounded, &tensors, file)?;
     same_normalisation(&config, &model, &tensors, file)?;
-    // Weights from elsewhere do not say how images are normalised: then the config or the training set does.
+    // Weights from elsewhere do not say how images are normalised, nor how large the noise of a number is: the config or the
+    // training set does.
     let in_file = |name: &str| tensors.iter().any(|(other, _)| other == name);
-    let own = model.store.variables().into_iter().filter(|(name, _)| Normalisation::holds(name) && !in_file(name));
+    let own = model.store.variables().into_iter().filter(|(name, _)| !model.is_of_network(name) && !in_file(name));
     let own: Vec<_> = own.collect();
     let added: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
     tensors.extend(own);
