@@ -21,9 +21,10 @@ bench: setup ## time training and prediction beside plain PyTorch, as ratios
 	$(CARGO) build --locked --release -q -p fidgp-cli
 	@scripts/bench
 
-lint: setup ## formatting, clippy and, where it is installed, cargo deny
+lint: setup ## formatting, clippy, the links of the API's pages and, where it is installed, cargo deny
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --workspace --no-deps -q
 	scripts/links
 	scripts/readme --check
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny not installed, licences and advisories not checked" >&2; fi

@@ -11,8 +11,8 @@
 //! | score images that are out of distribution | [`ood::run`] |
 //! | pass a model on | [`model_folder::export`] |
 //!
-//! A network of your own needs no config: `crates/fidgp-zoo/examples/own_network.rs` defines, trains and asks one with the crates
-//! `fidgp` and `fidgp-zoo` alone, and `wrap_trained.rs` beside it makes a trained one Bayesian.
+//! A network of your own joins by [`config::NetworkConfig::register`]: `crates/fidgp-lab/examples/own_network.rs` defines one, and trains,
+//! scores, exports and opens it. `crates/fidgp-zoo/examples/wrap_trained.rs` makes a trained one Bayesian without a config.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;

@@ -75,14 +75,14 @@ fn metric(results: &Results, name: &str) -> f64 {
 fn the_config_of_every_method_goes_through_toml() {
     for text in [CURVE.as_str(), IMAGES.as_str()] {
         let fits = |method: &&dyn Method| text == *IMAGES || method.about().predicts_numbers;
-        for method in METHODS.into_iter().filter(fits) {
+        for method in METHODS.iter().copied().filter(fits) {
             let config = with(text, method.name());
             let printed = config.to_toml().unwrap();
             assert_eq!(parse(&printed, &[]).unwrap(), config, "{printed}");
             assert!(methods::named(method.name()) == Some(method));
             assert_eq!(printed.contains("[baseline]"), method.about().section.is_some(), "{printed}");
             // a resolved config of one method serves every other one
-            for other in METHODS.into_iter().filter(|other| !other.about().is_inducing && fits(other)) {
+            for other in METHODS.iter().copied().filter(|other| !other.about().is_inducing && fits(other)) {
                 assert_eq!(with(&printed, other.name()).method, other);
             }
         }
@@ -115,7 +115,7 @@ fn what_does_not_belong_to_a_method_is_refused() {
 
 #[test]
 fn every_method_learns_the_curve() {
-    for method in METHODS.into_iter().filter(|method| method.about().predicts_numbers) {
+    for method in METHODS.iter().copied().filter(|method| method.about().predicts_numbers) {
         let results = run(&with(&CURVE, method.name()));
         let (rmse, epistemic) = (metric(&results, "reg/RMSE_truth"), metric(&results, "reg/EpistemicSD"));
         // well below the deviation of cos over the covered inputs; a bound for learning at all, not for learning well
@@ -126,7 +126,7 @@ fn every_method_learns_the_curve() {
 
 #[test]
 fn every_method_learns_real_images() {
-    for method in METHODS {
+    for method in METHODS.iter().copied() {
         // dropout learns more slowly, and so do small inducing matrices and an SVGP head, whose logits are noisy
         let epochs = match method.name() {
             "mc-dropout" | "laplace" => 16,
@@ -171,7 +171,7 @@ fn processes_as_last_layers_learn_under_sgd_as_a_plain_layer_does() {
 
 #[test]
 fn parameters_are_counted_as_they_are_stored() {
-    for method in METHODS.into_iter().filter(|method| method.about().predicts_numbers) {
+    for method in METHODS.iter().copied().filter(|method| method.about().predicts_numbers) {
         let config = config(&CURVE, &[&format!("method={}", method.name()), "train.epochs=1", "train.kl={}"]);
         let results = run(&config);
         let counted = fidgp_lab::model::cost(&config, fidgp_lab::model::Counting::Ours).unwrap();

@@ -222,6 +222,8 @@ fn inputs_that_the_model_does_not_take_are_refused() {
     let nan = said(&mut curve, Inputs::Rows(vec![f64::NAN]));
     assert!(nan.contains("NaN") && nan.contains("rows"), "{nan}");
     assert!(curve.features(&pictures(1)).is_err());
+    assert_eq!(curve.features_of_rows(&[0.1, 0.2, 0.3]).unwrap().size()[0], 3);
+    assert!(classes.features_of_rows(&[0.1]).unwrap_err().to_string().contains("takes pictures"));
     let mut pixels = predictor(&PIXELS, &[]);
     let grey = Tensor::zeros([1, 1, 32, 32], (Kind::Float, Device::Cpu));
     assert!(said(&mut pixels, Inputs::Pixels(grey)).contains("colour pictures"));

@@ -66,7 +66,7 @@ pub fn run(steps: u64, file: &Path) -> Result<Found, Box<dyn Error>> {
     init(&mut network, &store.root(), Key::new(3))?;
     println!("{}", start_network(&network, &store, trained)?);
     let batches = (0..8).map(|batch| pictures(32, Key::new(2).at(batch)).0);
-    reestimate_batch_norm(&network, &store, batches)?; // truncated weights give other statistics
+    reestimate_batch_norm(&network, batches)?; // truncated weights give other statistics
 
     let (x, _) = pictures(128, Key::new(4));
     let logits = tch::no_grad(|| plain.forward(&x, &mut Pass::plain(Mode::Eval)))?;

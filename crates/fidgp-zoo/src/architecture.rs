@@ -1,4 +1,4 @@
-//! What a kind of network says of itself, and how kinds are registered.
+//! What a kind of network says of itself.
 
 use std::fmt::Debug;
 
@@ -22,7 +22,7 @@ pub enum Takes {
 }
 
 /// A kind of network, as a config describes it: `{ kind = "resnet", depth = 18, stem = "cifar" }`. Of a new kind this and its
-/// [`Network`] stand in one file; a line in [`networks!`](crate::networks) registers it.
+/// [`Network`] stand in one file; a line in [`networks!`](crate::networks) registers it, or a call of that enum's `register`.
 pub trait Architecture: Debug {
     /// What it takes.
     fn takes(&self) -> Takes;
@@ -80,37 +80,6 @@ pub trait Architecture: Debug {
 
     /// Takes the bound away.
     fn unbind(&mut self) {}
-}
-
-/// Registers kinds of networks: an enum with one line for each, whose `kind` in a config is its name in kebab-case.
-#[macro_export]
-macro_rules! networks {
-    ($(#[$about:meta])* $visibility:vis enum $name:ident { $($(#[$what:meta])* $kind:ident($config:ty)),* $(,)? }) => {
-        $(#[$about])*
-        #[derive(Clone, Debug, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
-        #[serde(rename_all = "kebab-case", tag = "kind")]
-        $visibility enum $name {
-            $($(#[$what])* $kind($config)),*
-        }
-
-        impl ::std::ops::Deref for $name {
-            type Target = dyn $crate::Architecture;
-
-            fn deref(&self) -> &Self::Target {
-                match self {
-                    $(Self::$kind(config) => config),*
-                }
-            }
-        }
-
-        impl ::std::ops::DerefMut for $name {
-            fn deref_mut(&mut self) -> &mut Self::Target {
-                match self {
-                    $(Self::$kind(config) => config),*
-                }
-            }
-        }
-    };
 }
 
 /// Refuses a width of no channels.

@@ -36,6 +36,7 @@ pub mod minimum;
 mod mlp;
 mod nearest;
 pub mod orders;
+pub mod own;
 pub mod plan;
 pub mod pretrained;
 pub mod resnet;

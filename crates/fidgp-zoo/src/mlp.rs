@@ -174,17 +174,16 @@ impl Network for Mlp {
     /// `[N, inputs]` → `[N, outputs]`
     fn forward(&self, x: &Tensor, pass: &mut Pass) -> fidgp::Result<Tensor> {
         let (last, hidden) = self.layers.split_last().expect("an MLP has at least one layer");
-        let mut h = x.shallow_clone();
-        for (i, layer) in hidden.iter().enumerate() {
-            h = layer.forward(&h, pass)?;
+        let h = pass.blocks(x, hidden.iter().enumerate(), |(i, layer), h, pass| {
+            let mut h = layer.forward(h, pass)?;
             if let Some(norm) = self.norms.get(i) {
                 h = norm.forward(&h, pass)?;
             }
             if i == 0 && !is_unit(&self.frequency) {
                 h = h.g_mul_scalar(self.frequency); // not in place: taps hold the layer's own output
             }
-            h = self.activation.forward(&h);
-        }
+            Ok(self.activation.forward(&h))
+        })?;
         last.forward(&h, pass)
     }
 
@@ -196,8 +195,14 @@ impl Network for Mlp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fidgp::layer::{Factors, LayerGeometry, Mode, Taps, trace};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use fidgp::layer::{
+        Apply, CustomWeight, DenseWeight, Factors, LayerGeometry, MakeWeight, Mode, PlannedWeight, Role, Taps, trace,
+    };
     use fidgp::linalg::Check;
+    use fidgp::predict::Draws;
     use fidgp::weight::InducingConfig;
     use tch::nn::VarStore;
     use tch::{Device, Kind};
@@ -217,6 +222,52 @@ mod tests {
         assert_eq!(pass.taps.input(net.head().unwrap()).unwrap().size(), [6, 5]);
         assert_eq!(pass.taps.feature("net.fc1").unwrap().size(), [6, 7]);
         assert_eq!(net.inducing().len(), 3);
+    }
+
+    /// A plain weight that counts its forward passes.
+    #[derive(Debug)]
+    struct Counting(Arc<AtomicU64>);
+
+    impl MakeWeight for Counting {
+        fn make(&self, planned: &PlannedWeight, path: &Path, key: Key) -> fidgp::Result<Box<dyn CustomWeight>> {
+            let dense = planned.dense(&Role::Decayed.of(path), planned.bias, key);
+            Ok(Box::new(Counted { dense, runs: self.0.clone() }))
+        }
+
+        fn parameters(&self, layer: &LayerGeometry) -> i64 {
+            layer.dense_parameters()
+        }
+    }
+
+    #[derive(Debug)]
+    struct Counted {
+        dense: DenseWeight,
+        runs: Arc<AtomicU64>,
+    }
+
+    impl CustomWeight for Counted {
+        fn name(&self) -> &str {
+            &self.dense.name
+        }
+
+        fn forward(&self, x: &Tensor, pass: &mut Pass, apply: &Apply) -> fidgp::Result<Tensor> {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            apply(x, &self.dense.weight, self.dense.bias.as_ref(), pass)
+        }
+    }
+
+    #[test]
+    fn layers_before_the_first_bayesian_one_run_once_for_all_draws() {
+        for (bayesian, runs) in [("fc3", 1), ("fc1", 5)] {
+            let (store, counted) = (VarStore::new(Device::Cpu), Arc::new(AtomicU64::new(0)));
+            let config = MlpConfig { inputs: 3, hidden: vec![7, 5], outputs: 2, ..MlpConfig::paper_regression() };
+            let plan = LayerPlan::only(&[bayesian], &InducingConfig::default());
+            let plan = plan.custom("fc2", Counting(counted.clone()));
+            let net = config.init(&store.root(), &plan, Key::new(1)).unwrap();
+            let x = Key::new(3).normal(&[6, 3], Kind::Float, Device::Cpu);
+            Draws::new(&net, 5, Key::new(2)).unwrap().outputs(&[x], |_, _| Ok(())).unwrap();
+            assert_eq!(counted.load(Ordering::Relaxed), runs, "{bayesian}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A wrapped network that starts at a trained one, and the BatchNorm statistics that go with it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use fidgp::layer::{CustomWeight, Factors, Mode, Network, Pass, Slot};
+use fidgp::layer::{CustomWeight, Factors, Layer, Mode, Network, Pass, Slot};
 use fidgp::linalg::Check;
 use fidgp::weight::InducingWeight;
 use tch::nn::VarStore;
@@ -109,17 +109,12 @@ fn check(plain: &[(String, Tensor)], bayesian: &[&InducingWeight], dense: &HashM
 ///
 /// # Errors
 /// When there is no batch or one does not fit the network; then the statistics are unchanged.
-pub fn reestimate_batch_norm(
-    network: &dyn Network,
-    store: &VarStore,
-    batches: impl IntoIterator<Item = Tensor>,
-) -> Result<u64> {
-    let is_statistic = |name: &str| name.ends_with("running_mean") || name.ends_with("running_var");
-    let momenta: BTreeMap<_, _> =
-        network.layers().into_iter().filter_map(|layer| Some((layer.name(), layer.momentum()?))).collect();
-    let momentum = |name: &str| name.rsplit_once('.').and_then(|(layer, _)| momenta.get(layer).copied());
-    let running = store.variables().into_iter().filter(|(name, _)| is_statistic(name));
-    let statistics: Vec<_> = running.filter_map(|(name, tensor)| Some((momentum(&name)?, tensor))).collect();
+pub fn reestimate_batch_norm(network: &dyn Network, batches: impl IntoIterator<Item = Tensor>) -> Result<u64> {
+    let own = |layer: &dyn Layer| -> Vec<(f64, Tensor)> {
+        let momentum = layer.momentum().unwrap_or(1.0);
+        layer.running().into_iter().map(|(_, statistic)| (momentum, statistic.shallow_clone())).collect()
+    };
+    let statistics: Vec<_> = network.layers().into_iter().flat_map(own).collect();
     let before: Vec<_> = statistics.iter().map(|(_, statistic)| statistic.copy()).collect();
     let averaged = tch::no_grad(|| averages(network, &statistics, batches));
     let values = averaged.as_ref().map_or(&before, |(averages, _)| averages);

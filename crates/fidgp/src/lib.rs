@@ -8,10 +8,10 @@
 //! | fit a posterior that grows off the data | [`linearised`] |
 //! | run the whole laboratory by config | the crate `fidgp-lab` |
 //!
-//! `fidgp-zoo/examples/own_network.rs` does all of it for a network of its own, in one file.
+//! `fidgp-lab/examples/own_network.rs` does all of it for a network of its own, in one file.
 //!
 //! The order of the modules is the order of the derivation, and no module refers to a later one:
-//! `normal, key, error → linalg → spectral, distribution → flow, prior → posterior, conditional → weight → layer → objective, predict → linearised → ood`.
+//! `normal, key, error, role → linalg → spectral, distribution → flow, prior → posterior, conditional → weight → layer → objective, predict → linearised → ood`.
 
 pub mod conditional;
 pub mod distribution;
@@ -27,6 +27,7 @@ pub mod ood;
 pub mod posterior;
 pub mod predict;
 pub mod prior;
+mod role;
 pub mod spectral;
 pub mod weight;
 

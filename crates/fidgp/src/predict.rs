@@ -7,13 +7,15 @@ mod classes;
 mod gather;
 mod kept;
 mod law;
+mod members;
 mod numbers;
 mod segment;
 
-pub use classes::{ClassDraws, Classified, classify};
-pub use gather::{Gather, Spent, classify_to};
+pub use classes::{ClassDraws, Classified, classify, classify_to};
+pub use gather::{Gather, Spent};
 pub use kept::WeightDraws;
 pub use law::{Batch, Effort, PredictiveLaw};
+pub use members::{by_member, joined_logits, mean_features};
 pub use numbers::{NumberDraws, Regressed, regress};
 pub use segment::{PixelDraws, Segmented, segment, windows};
 

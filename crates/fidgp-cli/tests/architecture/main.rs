@@ -1,6 +1,7 @@
 //! The order of crates and modules, checked: data flows one way. A new crate gets its place in `rules.rs` first, a new module
 //! in ARCHITECTURE.md.
 
+mod cycles;
 mod public;
 mod rules;
 mod rust_text;
@@ -8,6 +9,7 @@ mod rust_text;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cycles::cycles;
 use public::public_names;
 use rules::{backwards_dependencies, backwards_references, orders};
 use rust_text::{code_only, tokens};
@@ -33,6 +35,16 @@ fn modules_use_only_those_before_them() {
             Some(order) => backwards_references(&name, order, &files),
             None => vec![format!("crates/{name}: ARCHITECTURE.md gives its modules no order")],
         }
+    });
+    assert_none(complaints);
+}
+
+#[test]
+fn modules_beside_each_other_use_each_other_in_one_direction() {
+    let complaints = folders(&workspace().join("crates")).into_iter().flat_map(|folder| {
+        let (name, source) = (relative(&folder, &workspace().join("crates")), folder.join("src"));
+        let files: Vec<_> = rust_files(&source).iter().map(|path| (relative(path, &source), read(path))).collect();
+        cycles(&name, &files)
     });
     assert_none(complaints);
 }
@@ -73,27 +85,37 @@ fn files_stay_short() {
 /// What a user programs against. A name that goes, or gets another meaning, is a line under *Breaking* in CHANGELOG.md.
 #[test]
 fn public_names_are_as_they_were() {
-    for (name, part) in [("fidgp", ""), ("fidgp-zoo", ""), ("fidgp-lab", "predict")] {
+    let of_lab = ["experiment/", "model/", "ood/", "predict/", "source/"];
+    let crates: [(&str, &[&str]); 6] = [
+        ("fidgp", &[""]),
+        ("fidgp-zoo", &[""]),
+        ("fidgp-metrics", &[""]),
+        ("fidgp-report", &[""]),
+        ("fidgp-onnx", &[""]),
+        ("fidgp-lab", &of_lab),
+    ];
+    for (name, parts) in crates {
         let source = workspace().join("crates").join(name).join("src");
         let files = rust_files(&source).into_iter().map(|path| (relative(&path, &source), read(&path)));
-        let files: Vec<_> = files.filter(|(path, _)| path == "lib.rs" || path.starts_with(part)).collect();
+        let files: Vec<_> =
+            files.filter(|(path, _)| path == "lib.rs" || parts.iter().any(|part| path.starts_with(part))).collect();
         insta::assert_snapshot!(format!("public-{name}"), public_names(&files).join("\n"));
     }
 }
 
-/// ARCHITECTURE.md leads through a training step in at most twelve files, each of which has the functions that it names.
+/// ARCHITECTURE.md leads through a training step in at most twelve files. Each of them, and of those it steps over, has the
+/// functions that it names.
 #[test]
 fn the_walk_through_a_training_step_is_true() {
     let page = read(&workspace().join("ARCHITECTURE.md"));
     let walk = page.split("## What happens in one training step").nth(1).and_then(|rest| rest.split("\n## ").next());
-    let steps: Vec<Vec<&str>> = walk
-        .expect("a walk")
-        .lines()
-        .filter_map(|line| line.split_once(". `crates/"))
-        .map(|(_, rest)| rest.split(": ").next().unwrap_or_default().split('`').step_by(2).collect())
-        .collect();
-    assert!((8..=12).contains(&steps.len()), "{steps:?}");
-    let missing = steps.iter().flat_map(|step| {
+    let listed = |mark: &str| -> Vec<Vec<&str>> {
+        let lines = walk.expect("a walk").lines().filter_map(|line| line.split_once(mark));
+        lines.map(|(_, rest)| rest.split(": ").next().unwrap_or_default().split('`').step_by(2).collect()).collect()
+    };
+    let (steps, others) = (listed(". `crates/"), listed("- `crates/"));
+    assert!((8..=12).contains(&steps.len()) && others.len() == 6, "{steps:?}, {others:?}");
+    let missing = steps.iter().chain(&others).flat_map(|step| {
         let text = read(&workspace().join("crates").join(step[0]));
         let absent = step[1..].iter().filter(move |name| !text.contains(&format!("fn {name}")));
         absent.map(|name| format!("{}: no function `{name}`", step[0]))

@@ -26,7 +26,7 @@ pub fn detect_watched(path: &Path, watch: Watch) -> Result<Summary> {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(Error::io(path, missing));
     }
-    if let Some(summary) = root::data_root(path, watch)? {
+    if let Some(summary) = root::data_root(path, |set| detect_watched(set, watch))? {
         return Ok(summary);
     }
     for recognise in RECOGNISERS {

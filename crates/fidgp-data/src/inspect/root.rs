@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::{Summary, detect, folder};
-use crate::{Error, Result, Watch, catalogue};
+use super::{Summary, folder};
+use crate::{Error, Result, catalogue};
 
-/// The data sets that lie under `path` in the folders the catalogue names.
-pub fn data_root(path: &Path, watch: Watch) -> Result<Option<Summary>> {
+/// The data sets that lie under `path` in the folders the catalogue names, each as `detect` finds it.
+pub fn data_root(path: &Path, detect: impl Fn(&Path) -> Result<Summary>) -> Result<Option<Summary>> {
     let is_set = |entry: &&catalogue::Entry| {
         let folder = path.join(entry.folder);
         folder.is_dir() && !folder::has_pictures(&folder) // a class may be called `mnist` too
@@ -19,7 +19,7 @@ pub fn data_root(path: &Path, watch: Watch) -> Result<Option<Summary>> {
     let mut all = Summary { path: path.into(), kind, parts: vec![], columns: vec![], files: vec![], notes: vec![] };
     let mut faults = vec![];
     for set in &sets {
-        match detect::detect_watched(&path.join(set.folder), watch) {
+        match detect(&path.join(set.folder)) {
             Ok(found) => add(&mut all, set.name, found),
             Err(fault) => faults.push(fault),
         }

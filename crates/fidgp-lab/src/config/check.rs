@@ -295,7 +295,7 @@ impl RunConfig {
             DataConfig::Segmentation(ref pairs) => !pairs.has_validation(),
             _ => fraction == Some(0.0),
         };
-        if self.train.select == Select::Best && matches!(self.data, DataConfig::Uci { .. }) {
+        if self.train.select == Select::Best && self.data.has_splits() {
             let why = "= \"best\" is not for data.set = \"uci\", which keeps no weights of its splits; use \"last\"";
             return Err(LabError::config("train.select", why));
         }

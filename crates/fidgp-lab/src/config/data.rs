@@ -180,7 +180,22 @@ impl DataConfig {
 
     /// Whether inputs are images.
     pub fn has_images(&self) -> bool {
-        self.has_classes() || matches!(self, Self::Segmentation(_))
+        self.has_classes() || self.has_masks()
+    }
+
+    /// Whether inputs are pictures with a class for every pixel.
+    pub fn has_masks(&self) -> bool {
+        matches!(self, Self::Segmentation(_))
+    }
+
+    /// Whether it is a table of one's own.
+    pub fn is_own_table(&self) -> bool {
+        matches!(self, Self::Table(_))
+    }
+
+    /// Whether it is divided into training and test data several times, each trained and measured by itself.
+    pub fn has_splits(&self) -> bool {
+        matches!(self, Self::Uci { .. })
     }
 
     /// Whether inputs are images with a class each.

@@ -1,5 +1,6 @@
 //! What a run is: one TOML file, read strictly, checked, and written back whole beside the results.
 
+mod around;
 mod arrays;
 mod augment;
 mod baseline;
@@ -15,12 +16,13 @@ mod segmentation;
 mod table;
 mod train;
 
+pub use around::around_graph;
 pub use arrays::ArraysConfig;
 pub use augment::Augment;
 pub(crate) use augment::PADDING;
 pub use baseline::BaselineConfig;
 pub use data::{DataConfig, FolderConfig, NamedNormalisation, NormaliseConfig, UciSplits, imagenet};
-pub use graph::{GraphConfig, around_graph, is_graph};
+pub use graph::{GraphConfig, is_graph};
 pub use inducing::InducingPlan;
 pub use network::NetworkConfig;
 pub use posterior::{

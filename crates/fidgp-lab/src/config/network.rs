@@ -1,4 +1,4 @@
-//! The networks a config can name: those of the zoo, and graphs.
+//! The networks a config can name: those of the zoo, graphs, and those that a program registers.
 
 use fidgp_zoo::{FcnConfig, HrnetConfig, MlpConfig, ResnetCifarConfig, ResnetConfig, networks};
 

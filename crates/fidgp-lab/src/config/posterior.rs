@@ -3,7 +3,7 @@
 use fidgp::linearised::{Directions, FitConfig, NoiseLevel, OwnConditional, PriorPrecision, StructureKind};
 use serde::{Deserialize, Serialize};
 
-use super::{DataConfig, RunConfig};
+use super::RunConfig;
 use crate::error::{LabError, Result};
 
 /// The `[posterior]` section.
@@ -209,7 +209,7 @@ impl RunConfig {
             return Err(LabError::config("posterior", why));
         }
         let PosteriorConfig::Linearised(linearised) = posterior else { return Ok(()) };
-        if matches!(self.data, DataConfig::Segmentation(_)) {
+        if self.data.has_masks() {
             let why = "= \"linearised\" is not there for pictures with masks: gradients would need as many backward passes as \
                        pixels times classes for each picture, and features of single pixels are not built; use \"flow\"";
             return Err(LabError::config("posterior.kind", why));

@@ -7,7 +7,7 @@ use tch::Device;
 
 use super::members::Training;
 use super::task::{self, HeldOut, SplitRole};
-use crate::config::{DataConfig, RunConfig};
+use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::model::{Model, Signature};
 
@@ -40,7 +40,7 @@ pub struct DryRun {
 /// When the run could not begin.
 pub fn dry_run(config: &RunConfig, root: &Path, device: Device) -> Result<DryRun> {
     config.check()?;
-    if matches!(config.data, DataConfig::Uci { .. }) {
+    if config.data.has_splits() {
         return Err(LabError::config(
             "--dry-run",
             "is not for data.set = \"uci\", which has a training for each split",

@@ -2,7 +2,7 @@
 
 use fidgp::linearised::Directions;
 
-use super::task::{HeldOut, Task};
+use super::task::{HeldOut, Spreads, Task};
 use crate::config::RunConfig;
 use crate::error::Result;
 use crate::evaluate::Spread;
@@ -13,17 +13,6 @@ use crate::record::Uncertainty;
 const PRACTICALLY_NIL: f64 = 0.005;
 /// Standard errors by which scrambled inputs must be below the others to be called lower.
 const STANDARD_ERRORS: f64 = 2.0;
-
-/// Uncertainty on held-out inputs, and on the same inputs scrambled.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Spreads {
-    /// Which inputs.
-    pub part: HeldOut,
-    /// As they are.
-    pub own: Spread,
-    /// Scrambled; none where that changes nothing.
-    pub scrambled: Option<Spread>,
-}
 
 /// The shares of a network's weights that sit at their bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

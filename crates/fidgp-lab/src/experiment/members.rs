@@ -9,7 +9,7 @@ use fidgp_torch::Group;
 use tch::Tensor;
 
 use super::logged::Logged;
-use crate::config::{DataConfig, RunConfig, TrainConfig};
+use crate::config::{RunConfig, TrainConfig};
 use crate::error::{LabError, Result};
 use crate::model::{MEMBERS, Model, Signature};
 use crate::run_folder::{RunContext, member_folder};
@@ -50,7 +50,7 @@ pub fn check(config: &RunConfig, member: i64) -> Result<()> {
     if config.method.about().trains_members_by.is_none() {
         return no(format!("is for method = \"ensemble\", not for \"{}\"", config.method.name()));
     }
-    if matches!(config.data, DataConfig::Uci { .. }) {
+    if config.data.has_splits() {
         return no("is not for UCI, whose splits are trained side by side already (--parallel)".to_owned());
     }
     if config.train.checkpoint_every == 0 {

@@ -18,9 +18,8 @@ mod uci;
 mod wrap;
 
 pub use dry::{DryRun, dry_run};
-pub use inert::Spreads;
 pub use linearise::{FittedPosterior, fit_posterior};
-pub use task::Task;
+pub use task::{Spreads, Task};
 pub use together::run_together;
 pub use wrap::{Stage, WrapReport, wrap};
 
@@ -28,7 +27,7 @@ use std::sync::Arc;
 
 use fidgp_torch::Group;
 
-use crate::config::{DataConfig, RunConfig};
+use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::model::{Model, Parts};
 use crate::predict::Trained;
@@ -50,7 +49,7 @@ use task::{HeldOut, SplitRole};
 /// When data, training or disk fail; what was done before is kept.
 pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Send)) -> Result<Option<Results>> {
     config.check()?;
-    let is_split = matches!(config.data, DataConfig::Uci { .. });
+    let is_split = config.data.has_splits();
     context.member.map_or(Ok(()), |member| members::check(config, member))?;
     if context.splits.as_ref().is_some_and(|splits| !splits.is_empty()) && !is_split {
         let why = "is for data.set = \"uci\"; this data set has one division into training and test data";

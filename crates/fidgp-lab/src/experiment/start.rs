@@ -176,6 +176,6 @@ pub fn reestimate(config: &RunConfig, model: &Model, images: &dyn Source, count:
     let mut broken = None;
     let batches = batches(images, model.store.device(), count, config.predict.batch_size)
         .map_while(|batch| batch.map_err(|error: LabError| broken = Some(error)).ok());
-    reestimate_batch_norm(model.network.as_ref(), &model.store, batches)?;
+    reestimate_batch_norm(model.network.as_ref(), batches)?;
     broken.map_or(Ok(()), Err)
 }

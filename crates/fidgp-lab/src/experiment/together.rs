@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fidgp_torch::Group;
 
 use super::{Task, run_task_in, task};
-use crate::config::{DataConfig, RunConfig};
+use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::record::{Results, commit};
 use crate::run_folder::{RunContext, from_the_beginning, is_begun, refuse_to_mix};
@@ -36,7 +36,7 @@ pub fn run_together(
 /// What has parts that need nothing of each other is not trained together but side by side.
 fn refuse(config: &RunConfig, context: &RunContext) -> Result<()> {
     let no = |key: &str, why: &str| Err(LabError::config(key, why));
-    if matches!(config.data, DataConfig::Uci { .. }) {
+    if config.data.has_splits() {
         return no(
             "data.set",
             "= \"uci\" has splits, each of which is trained by one process: `fidgp train` shares them out, without a group",

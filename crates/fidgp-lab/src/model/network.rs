@@ -92,7 +92,9 @@ fn sized(config: &RunConfig, signature: &Signature, outputs: i64) -> Result<Netw
             misfit("gives no class for every pixel; use \"fcn\", \"hrnet\" or \"onnx\" for masks")
         }
         (Takes::Pixels, _) => misfit("is for data.set = \"segmentation\""),
-        (Takes::Table, _) => misfit("= \"mlp\" takes tables; use \"resnet\" for images"),
+        (Takes::Table, _) => {
+            misfit(&format!("= \"{}\" takes tables; use \"resnet\" for images", config.network.name()))
+        }
         (Takes::Images, _) => misfit("takes images; use \"mlp\" for tables"),
     }
 }

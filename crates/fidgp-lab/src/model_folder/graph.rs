@@ -11,7 +11,7 @@ use tch::{Kind, Tensor};
 use toml::Value;
 
 use super::values::{self, Values, Variables};
-use super::{Dtype, decisions, linearised, sketch};
+use super::{Dtype, GraphRequest, Weights, decisions, linearised, sketch};
 use crate::config::NetworkConfig;
 use crate::error::{LabError, Result};
 use crate::files::NETWORK_FILE;
@@ -20,28 +20,6 @@ use crate::predict::Trained;
 use crate::record::{commit, write_atomically};
 use crate::run_folder::calibration;
 use crate::train::checkpoint;
-
-/// Which weights a file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weights {
-    /// The posterior mean.
-    Mean,
-    /// So many draws, those of `fidgp predict`.
-    Draws(u64),
-    /// The posterior mean, and the closed form of the linearised posterior around it.
-    Linearised,
-}
-
-/// How a graph is written.
-#[derive(Clone, Copy, Debug)]
-pub struct GraphRequest {
-    /// Its weights.
-    pub weights: Weights,
-    /// The type of its matrices.
-    pub dtype: Dtype,
-    /// Whether its inputs come normalised, as the network takes them; else they come as they are.
-    pub normalised: bool,
-}
 
 /// What was written.
 #[derive(Debug)]

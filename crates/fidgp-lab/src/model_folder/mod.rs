@@ -19,13 +19,15 @@ mod decisions;
 mod graph;
 mod linearised;
 mod preprocessor;
+mod request;
 mod rounding;
 mod sketch;
 mod state_dict;
 mod values;
 
-pub use graph::{GraphRequest, Weights, WrittenGraph, export_graph, graph_bytes};
+pub use graph::{WrittenGraph, export_graph, graph_bytes};
 pub use preprocessor::Preprocessor;
+pub use request::{GraphRequest, Weights};
 pub use rounding::{Rounding, rounded};
 pub use state_dict::export_state_dict;
 

@@ -3,19 +3,7 @@
 use fidgp::Key;
 use tch::{Device, Kind, Tensor};
 
-use super::sets::PixelSet;
-
-/// As at night: dark, bluish, with the noise of a sensor.
-pub const NIGHT: &str = "night";
-/// Out of focus: the mean of 9×9 pixels.
-pub const BLURRED: &str = "blurred";
-/// Gaussian noise on every pixel, a tenth of the range.
-pub const NOISY: &str = "noisy";
-/// As in fog: contrast falls towards a light grey.
-pub const FOG: &str = "fog";
-
-/// Names of all alterations.
-pub const ALTERATIONS: [&str; 4] = [NIGHT, BLURRED, NOISY, FOG];
+use super::sets::{BLURRED, FOG, NIGHT, NOISY, PixelSet};
 
 /// The ID images altered in the way that has this name; none where it is no such name.
 pub fn altered(name: &str, id: &PixelSet, seed: u64) -> Option<PixelSet> {

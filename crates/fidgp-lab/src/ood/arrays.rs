@@ -7,12 +7,13 @@ use std::time::Instant;
 use fidgp_zoo::baseline::activation::Head;
 use tch::{Kind, Tensor};
 
-use super::bench::{Benchmark, Compared, Settings, compare};
+use super::bench::{Benchmark, Compared, compare};
 use super::heldout::HELD_OUT;
 use super::images::{Inputs, check_names, group};
 use super::observe::Observe;
 use super::observed::Observed;
 use super::pipeline::{FitRows, Pipeline, fitted};
+use super::settings::Settings;
 use crate::error::{LabError, Result};
 use crate::record::OodSetRecord;
 use crate::train::checkpoint;

@@ -8,9 +8,8 @@
 use fidgp::linalg::{self, Check, Jitter, Named};
 use tch::{Device, Kind, Tensor};
 
-use super::scorer::Columns;
 use crate::error::{LabError, Result};
-use crate::record::ood::{Base, Join, Layers, Pool, Recipe};
+use crate::record::ood::{Base, Columns, Join, Layers, Pool, Recipe};
 
 /// Every recipe for the given families, with the neighbours where `near`: what choosing chooses from.
 pub fn recipes(families: &[(String, Vec<String>)], near: bool) -> Vec<Recipe> {

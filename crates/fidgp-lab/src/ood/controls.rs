@@ -11,9 +11,8 @@ use fidgp_data::split;
 use fidgp_metrics::OodScores;
 use tch::Tensor;
 
-use super::scorer::Columns;
 use crate::error::Result;
-use crate::record::ood::Control;
+use crate::record::ood::{Columns, Control};
 
 /// Largest change of a score by shuffling and re-batching, relative to the score or its spread, whichever is larger.
 const REBATCH_BOUND: f64 = 1e-4;

@@ -7,10 +7,10 @@ use fidgp_zoo::baseline::knn::Neighbours;
 use fidgp_zoo::baseline::logit_scores::energy;
 use tch::{Kind, Tensor};
 
-use super::scorer::Columns;
 use super::scores::neighbours_of;
 use super::statistics::Statistics;
 use crate::error::{LabError, Result};
+use crate::record::ood::Columns;
 
 /// The name of these sets in `--choose-on`.
 pub const HELD_OUT: &str = "heldout";

@@ -7,9 +7,9 @@ use fidgp_metrics::OodScores;
 use tch::Tensor;
 
 use super::altered::altered;
-use super::bench::Settings;
 use super::heldout::HELD_OUT;
 use super::sets::{self, Cut, MIXED, NOISE, PixelSet};
+use super::settings::Settings;
 use crate::config::{ArraysConfig, DataConfig, FolderConfig};
 use crate::error::{LabError, Result};
 use crate::predict::Trained;

@@ -4,7 +4,7 @@ use fidgp::Key;
 use fidgp::linearised::{LOGIT_DRAWS, LinearisedPosterior, LogitRule, Tangent};
 use tch::Tensor;
 
-use super::observe::plain;
+use super::inducing::plain;
 use crate::error::Result;
 use crate::model::Model;
 

@@ -7,15 +7,16 @@ use fidgp::Key;
 use fidgp::layer::{Conv2dConfig, Factors, LayerGeometry, Mode, Operation, Pass, Taps};
 use fidgp::linalg::Check;
 use fidgp::objective::Reading;
-use fidgp::ood::{Tap, log_unexplained, mean_patch, pooled_product};
-use fidgp::predict::{ClassDraws, Classified, Gather};
+use fidgp::ood::{Tap, log_unexplained, pooled_product};
+use fidgp::predict::{ClassDraws, Classified, Gather, joined_logits, mean_features};
 use fidgp::prior::PriorFactors;
 use fidgp::weight::InducingWeight;
 use fidgp_zoo::baseline::activation::Head;
 use fidgp_zoo::baseline::odin;
 use fidgp_zoo::methods::ddu::LOG_DENSITY;
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
+use super::inducing::{Inducing, plain};
 use super::linearised::OwnLaw;
 use super::members::{self, pooled};
 use super::observed::Observed;
@@ -50,18 +51,6 @@ enum Look {
     ToFit,
     /// For every score.
     ToScore,
-}
-
-/// A Bayesian layer at the U that is used for every set.
-#[derive(Debug)]
-pub struct Inducing {
-    /// The layer's name.
-    pub name: String,
-    /// U. `[R, C]`
-    pub u: Tensor,
-    conv: Option<Conv2dConfig>,
-    factors: PriorFactors,
-    t_row: Tensor,
 }
 
 /// A model with one U.
@@ -274,7 +263,7 @@ impl<'a> ModelObserver<'a> {
         let mut pass = self.pass.with_weights(weights).with_taps(taps);
         let logits = self.model.network.forward(x, &mut pass)?;
         let logits = members::of_pictures(self.model, &logits);
-        Ok((members::joined(&logits, self.model.network.members()), pass))
+        Ok((joined_logits(&logits, self.model.network.members())?, pass))
     }
 
     /// Gradients of the summed loss at the outputs of the Bayesian layers.
@@ -351,7 +340,7 @@ impl ModelObserver<'_> {
         } else {
             tch::no_grad(|| self.forward(&x, &self.weights, Taps::on(&wanted)))?
         };
-        let single = |taken: &Tensor| members::averaged(taken, self.model.network.members(), x.size()[0]);
+        let single = |taken: &Tensor| mean_features(taken, self.model.network.members(), x.size()[0]);
         let (draws, linearised) = match &self.law {
             _ if !closely => (None, None),
             Some(law) => law.said(&x).map(|(entropies, variance)| (Some(entropies), Some(variance)))?,
@@ -387,27 +376,6 @@ impl ModelObserver<'_> {
             Ok(seen)
         })
     }
-}
-
-impl Inducing {
-    fn unexplained(&self, input: &Tensor) -> Result<Tensor> {
-        Ok(log_unexplained(&self.factors, &self.patch(input)?))
-    }
-
-    /// The mean patch, a bias's 1 at the end. `[N, d_in]`, in f64
-    fn patch(&self, input: &Tensor) -> Result<Tensor> {
-        let x = match &self.conv {
-            Some(conv) => mean_patch(&input.detach(), conv)?,
-            None => input.detach().to_kind(Kind::Double),
-        };
-        let bias = x.size()[1] + 1 == self.factors.a_col.size()[1];
-        Ok(if bias { Tensor::cat(&[&x, &x.narrow(1, 0, 1).ones_like()], 1) } else { x })
-    }
-}
-
-/// In f64 on the CPU, without history.
-pub(super) fn plain(tensor: &Tensor) -> Tensor {
-    tensor.detach().to_device(Device::Cpu).to_kind(Kind::Double)
 }
 
 fn in_f64(mut factors: PriorFactors) -> PriorFactors {

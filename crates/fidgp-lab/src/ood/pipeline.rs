@@ -7,12 +7,14 @@ use fidgp_zoo::baseline::activation::Head;
 use tch::{Kind, Tensor};
 
 use super::combine::Combined;
-use super::observe::{Inducing, Observe};
+use super::inducing::Inducing;
+use super::observe::Observe;
 use super::observed::Observed;
-use super::scorer::{Columns, Scorer, fixed_recipes};
+use super::scorer::{Scorer, fixed_recipes};
 use super::scores::{Given, OodScore};
 use super::statistics::{Statistics, StatisticsCache};
 use crate::error::Result;
+use crate::record::ood::Columns;
 
 /// A set with its scores.
 pub(super) struct Scored {

@@ -10,7 +10,8 @@ use fidgp::ood::{ResidualHead, Ridge, Subspace};
 use fidgp_metrics::OodScores;
 use tch::{Kind, Tensor};
 
-use super::observe::{Inducing, ModelObserver, WeightChoice};
+use super::inducing::Inducing;
+use super::observe::{ModelObserver, WeightChoice};
 use super::scores::COMPAT_HIDDEN;
 use crate::error::{LabError, Result};
 use crate::predict::Trained;

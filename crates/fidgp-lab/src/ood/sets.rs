@@ -7,7 +7,6 @@ use fidgp::Key;
 use fidgp_data::{ImageFolder, Images, Part, Picture, array_folder, catalogue, pictures, split};
 use tch::{Device, Kind, Tensor};
 
-use super::altered::ALTERATIONS;
 use crate::error::{LabError, Result};
 use crate::source::View;
 
@@ -15,6 +14,18 @@ use crate::source::View;
 pub const NOISE: &str = "noise";
 /// Pixel means of two ID training images of different classes.
 pub const MIXED: &str = "mixed";
+
+/// As at night: dark, bluish, with the noise of a sensor.
+pub const NIGHT: &str = "night";
+/// Out of focus: the mean of 9×9 pixels.
+pub const BLURRED: &str = "blurred";
+/// Gaussian noise on every pixel, a tenth of the range.
+pub const NOISY: &str = "noisy";
+/// As in fog: contrast falls towards a light grey.
+pub const FOG: &str = "fog";
+
+/// Names of all alterations.
+pub const ALTERATIONS: [&str; 4] = [NIGHT, BLURRED, NOISY, FOG];
 
 /// Images as bytes, before normalisation.
 #[derive(Debug)]

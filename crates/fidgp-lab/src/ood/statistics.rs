@@ -7,11 +7,11 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tch::{Device, Kind, Tensor};
 
-use super::observe::Inducing;
+use super::inducing::Inducing;
 use super::observed::Observed;
-use super::scorer::Columns;
 use crate::error::Result;
 pub use crate::files::STATISTICS_FILE;
+use crate::record::ood::Columns;
 use crate::train::checkpoint;
 pub use crate::train::checkpoint::sha256_of as weights_sha256;
 

@@ -7,10 +7,10 @@ use rayon::prelude::*;
 
 use super::combine::{Combined, recipes};
 use super::heldout::HELD_OUT;
-use super::scorer::{Columns, about};
+use super::scorer::about;
 use super::scores::OodScore;
 use crate::error::{LabError, Result};
-use crate::record::ood::Recipe;
+use crate::record::ood::{Columns, Recipe};
 use crate::record::{Chosen, Group, OodMetrics, OodScoreRecord, OodSetRecord};
 
 /// The name of the chosen score.

@@ -2,6 +2,7 @@
 
 use fidgp::layer::{Factors, Mode, Pass, Taps};
 use fidgp::linalg::Check;
+use fidgp::predict::mean_features;
 use fidgp_zoo::methods::ddu::LOG_DENSITY;
 use tch::{Kind, Tensor};
 
@@ -18,26 +19,35 @@ impl Predictor {
     /// # Errors
     /// When the pictures do not fit the network, it has no features, or its members have features of their own.
     pub fn features(&mut self, pixels: &Tensor) -> Result<Tensor> {
-        let x = self.trained.normalised(pixels)?;
+        self.features_of(&self.trained.normalised(pixels)?)
+    }
+
+    /// The same of rows of a table, row-major, as they are before they are standardised. → `[N, n]`
+    ///
+    /// # Errors
+    /// As [`Self::features`], and when there are no whole rows of finite numbers.
+    pub fn features_of_rows(&mut self, rows: &[f64]) -> Result<Tensor> {
+        let inputs = self.trained.inputs_of_rows("rows", rows)?;
+        let parts = inputs.iter().map(|batch| self.features_of(batch)).collect::<Result<Vec<_>>>()?;
+        Ok(Tensor::f_cat(&parts, 0)?)
+    }
+
+    fn features_of(&mut self, x: &Tensor) -> Result<Tensor> {
         let network = self.trained.model.network.as_ref();
         let mut pass = self.centre.take().map_or_else(|| self.at_centre(), Ok)?;
         let last = network.head().unwrap_or(FEATURES);
         pass.taps = Taps::on(&[FEATURES, last]);
-        let _ = tch::no_grad(|| network.forward(&x, &mut pass))?;
+        let _ = tch::no_grad(|| network.forward(x, &mut pass))?;
         let found = pass.taps.feature(FEATURES).or_else(|| pass.taps.input(last)).map(Tensor::shallow_clone);
         pass.taps = Taps::default();
         self.centre = Some(pass);
         let missing = || LabError::config("MODEL", "offers no features of its inputs");
-        let (features, rows, members) = (found.ok_or_else(missing)?, x.size()[0], network.members());
-        if features.size()[0] != rows * members {
-            return Err(LabError::config("MODEL", "is an ensemble, whose members have features of their own"));
-        }
-        let features = if features.dim() == 4 {
-            features.mean_dim([2_i64, 3].as_slice(), false, features.kind())
-        } else {
-            features
-        };
-        Ok(features.view([members, rows, -1]).mean_dim(0, false, Kind::Float))
+        let features = mean_features(&found.ok_or_else(missing)?, network.members(), x.size()[0]);
+        let own = || LabError::config("MODEL", "is an ensemble, whose members have features of their own");
+        let features = features.filter(|features| features.size()[0] == x.size()[0]).ok_or_else(own)?;
+        let is_map = features.dim() == 4;
+        let features = if is_map { features.mean_dim([2_i64, 3].as_slice(), false, Kind::Float) } else { features };
+        Ok(features.to_kind(Kind::Float).f_reshape([x.size()[0], -1])?)
     }
 
     fn at_centre(&self) -> Result<Pass> {

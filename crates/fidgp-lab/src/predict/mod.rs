@@ -3,6 +3,7 @@
 //! A folder is opened as a [`Trained`]; a [`Predictor`] owns it, and what its predictions are made from. It takes pixels and
 //! numbers; [`files`] brings it those of files.
 
+mod any;
 mod classes;
 mod evidence;
 mod features;
@@ -12,11 +13,12 @@ mod pixels;
 mod predictor;
 mod trained;
 
+pub use any::{Inputs, Predictions};
 pub use classes::ClassPrediction;
 pub(crate) use classes::row_batches;
 pub(crate) use features::FEATURES;
 pub use files::Predicted;
 pub use numbers::NumberPrediction;
 pub use pixels::PixelPrediction;
-pub use predictor::{Inputs, Predictions, Predictor};
+pub use predictor::Predictor;
 pub use trained::Trained;

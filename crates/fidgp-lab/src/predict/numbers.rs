@@ -1,13 +1,11 @@
 //! Rows of numbers to a number.
 
 use fidgp::predict::Effort;
-use fidgp_data::Table;
 use serde::Serialize;
 
 use super::{Predictor, Trained};
 use crate::error::{LabError, Result};
 use crate::evaluate::{Forecast, regress_by};
-use crate::source::TableSource;
 
 /// What the model says about one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,25 +38,14 @@ impl Predictor {
         (rows, first_batch): (&[f64], u64),
         effort: Effort,
     ) -> Result<Vec<NumberPrediction>> {
-        let Trained { model, config, table, .. } = &self.trained;
+        let Trained { model, table, .. } = &self.trained;
         let (Some(columns), Some(likelihood)) = (self.trained.columns()?, model.likelihood.reading().numbers()) else {
             let why =
                 if self.trained.view.is_some() { "takes pictures, not tables" } else { "gives classes, not numbers" };
             return Err(LabError::config("MODEL", why));
         };
-        if rows.is_empty() || !rows.len().is_multiple_of(columns) {
-            return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
-        }
-        let targets = vec![1.0; rows.len() / columns]; // not known, and not looked at; 1 has a logarithm
-        let given = Table::new(name, rows.to_vec(), columns, targets)?;
+        let batches = self.trained.inputs_of_rows(name, rows)?;
         let scale = table.as_ref().map(|table| &table.scale);
-        let standard = scale.map(|scale| scale.transform(&given)).transpose()?;
-        let source = TableSource::of_columns(
-            standard.as_ref().unwrap_or(&given),
-            &self.trained.feature_names()?,
-            model.store.device(),
-        )?;
-        let batches = source.batches(config.predict.batch_size);
         let predicted = regress_by(self.law.as_mut(), model, likelihood, (&batches, first_batch), effort)?;
         let forecast = Forecast::of(&predicted, scale)?;
         let (mean, epistemic, noise) = forecast.split()?;

@@ -3,10 +3,10 @@
 use fidgp::Key;
 use fidgp::layer::Pass;
 use fidgp::linearised::LOGIT_DRAWS;
-use fidgp::predict::{Effort, PredictiveLaw, Segmented, WeightDraws};
+use fidgp::predict::{Effort, PredictiveLaw, WeightDraws};
 use tch::Tensor;
 
-use super::{ClassPrediction, NumberPrediction, Trained};
+use super::Trained;
 use crate::error::{LabError, Result};
 
 /// A trained model that predicts. It owns the network, and the law of its outputs: the factors of its weights and the draws that
@@ -21,26 +21,6 @@ pub struct Predictor {
     pub(super) law: Box<dyn PredictiveLaw>,
     /// The network at the centre of its posterior, once somebody asked for features.
     pub(super) centre: Option<Pass>,
-}
-
-/// New inputs.
-#[derive(Debug)]
-pub enum Inputs {
-    /// Pixels, 0 … 255: in the size that the model takes, of any size for a segmentation. `[N, C, H, W]`
-    Pixels(Tensor),
-    /// Rows of a table, row-major, the features in the model's order.
-    Rows(Vec<f64>),
-}
-
-/// What the model says about them.
-#[derive(Debug)]
-pub enum Predictions {
-    /// Of each picture or row.
-    Classes(Vec<ClassPrediction>),
-    /// Of each row.
-    Numbers(Vec<NumberPrediction>),
-    /// Of each pixel.
-    Pixels(Segmented),
 }
 
 impl Predictor {
@@ -98,21 +78,6 @@ impl Predictor {
     /// The model, to be changed: what was made from it is gone.
     pub fn into_trained(self) -> Trained {
         self.trained
-    }
-
-    /// Predicts, whatever the model is for.
-    ///
-    /// # Errors
-    /// When the inputs are not of the kind and size that the model takes, or the effort is impossible.
-    pub fn predict(&mut self, inputs: &Inputs, effort: Effort) -> Result<Predictions> {
-        match inputs {
-            Inputs::Pixels(pixels) if self.trained.segments() => Ok(Predictions::Pixels(self.segment(pixels, effort)?)),
-            Inputs::Pixels(pixels) => Ok(Predictions::Classes(self.classify(pixels, 0, effort)?)),
-            Inputs::Rows(rows) if !self.trained.classes.is_empty() => {
-                Ok(Predictions::Classes(self.classify_rows(rows, effort)?))
-            }
-            Inputs::Rows(rows) => Ok(Predictions::Numbers(self.regress(rows, effort)?)),
-        }
     }
 }
 

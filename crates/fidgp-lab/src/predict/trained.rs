@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fidgp_data::{catalogue, unnamed};
+use fidgp_data::{Table, catalogue, unnamed};
 use tch::{Device, Kind, Tensor};
 
 use crate::config::{self, DataConfig, RunConfig};
@@ -12,7 +12,7 @@ use crate::json;
 use crate::model::{Model, Signature};
 use crate::record::RESULTS_FILE;
 use crate::run_folder::{read_classes, read_view, restore, restore_as_trained, restore_to_fit};
-use crate::source::{TableView, View};
+use crate::source::{TableSource, TableView, View};
 
 /// A trained model.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Trained {
     /// The network of a run, its weights not read.
     fn untrained(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
         let config = config::read(&run.join(CONFIG_FILE), &[])?;
-        if matches!(config.data, DataConfig::Uci { .. }) {
+        if config.data.has_splits() {
             let why = "= \"uci\" keeps no weights of its splits, so there is no model to use";
             return Err(LabError::config("data.set", why));
         }
@@ -98,7 +98,7 @@ impl Trained {
                 (known.unwrap_or_else(|| unnamed(classes as usize)), Some(View::of(&config.data, image)))
             }
         };
-        let own_table = matches!(config.data, DataConfig::Table(_));
+        let own_table = config.data.is_own_table();
         let table = own_table.then(|| read_view(run)).transpose()?;
         let model = Model::init(&config, &signature, device)?;
         Ok(Self { config, model, classes, view, table })
@@ -106,7 +106,7 @@ impl Trained {
 
     /// Whether the model gives a class for every pixel.
     pub fn segments(&self) -> bool {
-        matches!(self.config.data, DataConfig::Segmentation(_))
+        self.config.data.has_masks()
     }
 
     /// How pictures become inputs when whole pictures are scored: a segmentation sees a square as high as its crop.
@@ -144,6 +144,23 @@ impl Trained {
             return Ok(table.features.clone());
         }
         Ok((0..self.columns()?.unwrap_or(0)).map(|column| format!("x{column}")).collect())
+    }
+
+    /// Rows of a table, row-major, as the network takes them, in batches.
+    pub(super) fn inputs_of_rows(&self, name: &str, rows: &[f64]) -> Result<Vec<Tensor>> {
+        let names = self.feature_names()?;
+        let columns = names.len();
+        if columns == 0 {
+            return Err(LabError::config("MODEL", "takes pictures, not tables"));
+        }
+        if rows.is_empty() || !rows.len().is_multiple_of(columns) {
+            return Err(LabError::config(name, format!("are {} numbers, no whole rows of {columns}", rows.len())));
+        }
+        let targets = vec![1.0; rows.len() / columns]; // not known, and not looked at; 1 has a logarithm
+        let given = Table::new(name, rows.to_vec(), columns, targets)?;
+        let standard = self.table.as_ref().map(|table| table.scale.transform(&given)).transpose()?;
+        let source = TableSource::of_columns(standard.as_ref().unwrap_or(&given), &names, self.model.store.device())?;
+        Ok(source.batches(self.config.predict.batch_size))
     }
 
     /// Pixels as the network takes them. `[N, C, H, W]`, 0 … 255

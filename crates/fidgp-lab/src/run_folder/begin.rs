@@ -7,7 +7,7 @@ use fidgp_data::file_sha256;
 
 use super::clear::clear;
 use super::{Lock, RunContext};
-use crate::config::{self, DataConfig, NetworkConfig, RunConfig};
+use crate::config::{self, NetworkConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::files::{COMMAND_FILE, CONFIG_FILE, MODEL_CONFIG_FILE, NETWORK_FILE, WEIGHTS_FILE};
 use crate::model::Model;
@@ -72,7 +72,7 @@ pub fn from_the_beginning<'a>(config: &RunConfig, context: &RunContext<'a>) -> R
 
 /// Whether a run was begun but has neither a checkpoint nor results. Splits and members are gone on with one by one.
 fn is_untouched(config: &RunConfig, run: &Path) -> bool {
-    let by_parts = matches!(config.data, DataConfig::Uci { .. }) || config.method.about().trains_members_by.is_some();
+    let by_parts = config.data.has_splits() || config.method.about().trains_members_by.is_some();
     !by_parts && !checkpoint::last(run).exists() && !run.join(RESULTS_FILE).exists()
 }
 

@@ -6,6 +6,7 @@ pub mod posterior;
 pub mod temperature;
 
 mod begin;
+mod chosen;
 mod classes;
 mod clear;
 mod context;
@@ -15,6 +16,7 @@ mod view;
 mod weights;
 
 pub use begin::{from_the_beginning, is_begun, keep_command, open_folder, refuse_to_mix};
+pub use chosen::chosen_checkpoint;
 pub use classes::{read_classes, same_classes, write_classes};
 pub use clear::forget_measurements;
 pub use context::RunContext;
@@ -22,4 +24,4 @@ pub use examples::{TrainedOn, keep_examples, same_examples};
 pub use lock::{Lock, member_folder};
 pub use temperature::Temperature;
 pub use view::read_view;
-pub use weights::{chosen_checkpoint, restore, restore_as_trained, restore_to_fit};
+pub use weights::{restore, restore_as_trained, restore_to_fit};

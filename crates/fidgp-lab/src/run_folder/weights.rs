@@ -1,8 +1,8 @@
 //! The weights that a run's results are of.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{norms, posterior, temperature};
+use super::{chosen_checkpoint, norms, posterior, temperature};
 use crate::config::{RunConfig, Select};
 use crate::error::Result;
 use crate::files::NORMS_FILE;
@@ -51,10 +51,4 @@ fn restore_network(config: &RunConfig, run: &Path, model: &mut Model) -> Result<
     checkpoint::restore(&path, &saved, &model.store)?;
     model.norms = norms::read(&run.join(NORMS_FILE), saved.progress.step, config, model)?;
     Ok(saved.progress.step)
-}
-
-/// The checkpoint that a run's results are of.
-pub fn chosen_checkpoint(config: &RunConfig, run: &Path) -> PathBuf {
-    let best = checkpoint::best(run);
-    if config.train.select == Select::Best && best.exists() { best } else { checkpoint::last(run) }
 }

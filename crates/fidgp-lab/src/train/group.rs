@@ -11,7 +11,7 @@ use tch::Tensor;
 
 use super::Optimiser;
 use super::checkpoint::{self, Progress};
-use super::step::Stepped;
+use super::stepped::Stepped;
 use super::window::PARTS;
 use crate::config::WeightDraws;
 use crate::error::{LabError, Result};
@@ -257,12 +257,12 @@ impl Share {
         if self.sync_norm {
             return Ok(());
         }
-        let is_running = |name: &str| name.ends_with(".running_mean") || name.ends_with(".running_var");
-        let all = checkpoint::variables(&model.store);
-        for (name, mut running) in all.into_iter().filter(|(name, _)| is_running(name)) {
-            let mut sum = running.detach().copy();
-            self.group.all_reduce(&mut sum, &format!("`{name}`"))?;
-            tch::no_grad(|| running.copy_(&(sum / self.group.size() as f64)));
+        for layer in model.network.layers() {
+            for (what, running) in layer.running() {
+                let mut sum = running.detach().copy();
+                self.group.all_reduce(&mut sum, &format!("`{}.{what}`", layer.name()))?;
+                tch::no_grad(|| running.shallow_clone().copy_(&(sum / self.group.size() as f64)));
+            }
         }
         Ok(())
     }

@@ -7,9 +7,11 @@ pub mod group;
 mod groups;
 mod optimiser;
 mod step;
+mod stepped;
 mod timing;
 mod window;
 
 pub use fit::{Fit, NO_FOLDER, Outcome, Validate, Watch};
 pub use optimiser::Optimiser;
-pub use step::{StepInput, Stepped, Stepper};
+pub use step::{StepInput, Stepper};
+pub use stepped::Stepped;

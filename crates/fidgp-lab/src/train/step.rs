@@ -13,6 +13,7 @@ use fidgp::weight::WhitenedDraws;
 use fidgp_torch::{Graph, GraphError, SideStream};
 use tch::{Device, Kind, Tensor};
 
+use super::Stepped;
 use super::group::{Part, Share};
 use super::optimiser::Optimiser;
 use crate::capture::{aside, record};
@@ -37,15 +38,6 @@ pub struct StepInput {
     pub frozen_norm: bool,
     /// Which part of a batch it is, where several processes have one each.
     pub part: Part,
-}
-
-/// What a step gives.
-#[derive(Debug)]
-pub struct Stepped {
-    /// Loss, NLL, KL of U, KL of W given U. `[4]`
-    pub parts: Tensor,
-    /// Gradient of all parameters, in the optimiser's order. `[P]`
-    pub gradient: Tensor,
 }
 
 /// Computes steps of one model.

@@ -19,4 +19,5 @@ pub mod trust;
 /// Runs in, files out.
 pub mod write;
 
+mod finished;
 mod html;

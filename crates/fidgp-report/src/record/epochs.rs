@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::{RecordError, Result},
     nullable,
-    results::Metrics,
+    splits::Metrics,
 };
 
 /// One line of `metrics.jsonl`: the state after an epoch. Losses are per data point, KL terms are sums over layers.

@@ -3,20 +3,6 @@ use serde::{Deserialize, Serialize};
 
 use super::nullable::numbers;
 
-/// The data of one figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Figure {
-    /// A curve with its uncertainty.
-    Regression1d(Regression1d),
-    /// Predicted numbers beside the true ones.
-    Forecasts(Forecasts),
-    /// Confidence against truth.
-    Classification(Classification),
-    /// Class by class, at boundaries and inside objects.
-    Segmentation(Box<super::Segmentation>),
-}
-
 /// One-dimensional regression: the prediction on a grid, and the points.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Regression1d {

@@ -17,6 +17,8 @@ pub mod epochs;
 pub mod error;
 /// `examples.json`: metrics of each test example.
 pub mod examples;
+/// The kinds of figures.
+pub mod figure;
 /// The data behind the figures of a report.
 pub mod figures;
 /// The document of times that grow.
@@ -43,13 +45,14 @@ pub use commit::{built_from, commit};
 pub use epochs::{EpochRecord, EpochWriter, read_epochs};
 pub use error::{RecordError, Result};
 pub use examples::{EXAMPLES_FILE, Examples};
-pub use figures::{Classification, ConfidenceHistogram, Figure, Forecasts, Grid, Points, Regression1d, thinned};
+pub use figure::Figure;
+pub use figures::{Classification, ConfidenceHistogram, Forecasts, Grid, Points, Regression1d, thinned};
 pub use hardware::Hardware;
 pub use ood::{Chosen, Group, MeasuredOod, OOD_SCHEMA, OodDocument, OodMetrics, OodScoreRecord, OodSetRecord};
-pub use results::{Cost, MetricNotes, Metrics, Published, Results, Time};
+pub use results::{Cost, MetricNotes, Published, Results, Time};
 pub use schema::{SCHEMA, Schema};
 pub use segmentation::{Boundary, ClassScore, Segmentation};
-pub use splits::{SplitMetrics, Splits};
+pub use splits::{Metrics, SplitMetrics, Splits};
 pub use store::{check_writable, write_atomically, write_json};
 pub use uncertainty::Uncertainty;
 

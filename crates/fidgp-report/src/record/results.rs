@@ -5,13 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Figure, Hardware, SCHEMA, Schema, Splits, Uncertainty,
+    Figure, Hardware, Metrics, SCHEMA, Schema, Splits, Uncertainty,
     error::{RecordError, Result},
     store::write_json,
 };
-
-/// Metric name (see [`fidgp_metrics::names`]) to value; `None` where the value is not a finite number.
-pub type Metrics = BTreeMap<String, Option<f64>>;
 
 /// Metric name to what must be said with the value, for example `{"cal/ECE": {"bins": 15}}`.
 pub type MetricNotes = BTreeMap<String, BTreeMap<String, Value>>;

@@ -1,9 +1,10 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fidgp_metrics::{mean, standard_error};
 use serde::{Deserialize, Serialize};
 
-use super::results::Metrics;
+/// Metric name (see [`fidgp_metrics::names`]) to value; `None` where the value is not a finite number.
+pub type Metrics = BTreeMap<String, Option<f64>>;
 
 /// The metrics of one train/test split.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

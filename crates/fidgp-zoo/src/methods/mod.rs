@@ -11,12 +11,11 @@ pub mod fidgp;
 pub mod laplace;
 pub mod mc_dropout;
 pub mod mean_field;
-mod mean_field_bayesianize;
 mod method;
 pub mod sngp;
 pub mod svgp;
 
-pub use mean_field_bayesianize::mean_field_from_bayesianize;
+pub use mean_field::mean_field_from_bayesianize;
 pub use method::{About, BuildOne, Extra, FromBayesianize, Group, Method, Passes, Section, Settings, Usual};
 
 use std::sync::{PoisonError, RwLock};
@@ -24,7 +23,7 @@ use std::sync::{PoisonError, RwLock};
 use crate::{Error, Result};
 
 /// The registry: one line for each method.
-pub static METHODS: [&dyn Method; 13] = [
+pub static METHODS: &[&dyn Method] = &[
     &deterministic::Deterministic,
     &mc_dropout::McDropout,
     &mean_field::MeanField,

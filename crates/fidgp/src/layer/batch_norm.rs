@@ -6,9 +6,9 @@ use tch::nn::Path;
 use tch::{Kind, Tensor};
 
 use super::network::{with_numbers, without_numbers};
-use super::role::Role;
 use super::{Across, Layer, Operation, Pass};
 use crate::prior::layer_name;
+use crate::role::Role;
 use crate::{Error, Key, Result};
 
 /// `y = γ (x − μ)/√(σ² + ε) + β`, over all axes but the second.
@@ -158,6 +158,11 @@ impl Layer for BatchNorm {
 
     fn momentum(&self) -> Option<f64> {
         Some(self.momentum)
+    }
+
+    fn running(&self) -> Vec<(&'static str, &Tensor)> {
+        let [mean, var] = NormStatistics::NAMES;
+        self.numbers.iter().flat_map(|own| [(mean, &own.running_mean), (var, &own.running_var)]).collect()
     }
 
     /// γ = 1, β = 0, running statistics of the standard normal.

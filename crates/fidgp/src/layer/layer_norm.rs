@@ -4,9 +4,9 @@ use tch::Tensor;
 use tch::nn::Path;
 
 use super::network::{with_numbers, without_numbers};
-use super::role::Role;
 use super::{Layer, Operation, Pass};
 use crate::prior::layer_name;
+use crate::role::Role;
 use crate::{Error, Key, Result};
 
 /// `y = γ (x − μ)/√(σ² + ε) + β` over the last axis of every example.

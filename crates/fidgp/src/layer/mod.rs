@@ -12,7 +12,6 @@ mod noise;
 mod operation;
 mod parameter;
 mod pass;
-mod role;
 mod slot;
 mod trace;
 
@@ -28,10 +27,10 @@ pub use noise::{Noise, OutputNoise, OutputTensors};
 pub use operation::{LayerKind, Operation};
 pub use parameter::{Parameter, Start};
 pub use pass::{Factors, Mode, Pass, Taps};
-pub use role::{Role, decayed};
 pub use slot::{DenseStart, DenseWeight, PlannedWeight, Slot, SlotConfig};
 pub use trace::{LayerGeometry, blocks_before_randomness, trace, trace_on, trace_to_output};
 
+pub use crate::role::{Role, decayed, roles};
 use crate::{Error, Result};
 
 /// Fails on the first size of a layer that is below its least value.

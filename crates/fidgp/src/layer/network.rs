@@ -35,6 +35,11 @@ pub trait Layer: Debug + Send {
         None
     }
 
+    /// Its running statistics, which are stored and not trained, by their names in it; none before it has numbers.
+    fn running(&self) -> Vec<(&'static str, &Tensor)> {
+        Vec::new()
+    }
+
     /// Makes its numbers under `path`, which ends in its own name.
     ///
     /// # Errors

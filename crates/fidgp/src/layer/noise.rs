@@ -146,30 +146,51 @@ fn portable_noise(weights: &[&InducingWeight], key: Key) -> Vec<WeightNoise> {
 #[derive(Debug, Default)]
 pub struct OutputTensors(BTreeMap<String, Tensor>);
 
-/// Which rows of a batch share noise on outputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Sharing {
-    /// Every row has its own.
-    #[default]
-    None,
+/// Where the noise of a pass follows from.
+#[derive(Clone, Copy, Debug)]
+struct Keys {
+    /// Of a batch: noise on outputs.
+    batch: Key,
+    /// Of the draw, the same for all its batches: weights that layers draw themselves.
+    draw: Key,
+}
+
+/// Which rows of a batch have which noise on outputs.
+#[derive(Clone, Copy, Debug)]
+enum Rows {
+    /// Every row has its own, in this part of a batch; part 0 has the noise of a whole one.
+    Own(u64),
     /// All rows of all batches have the same.
-    All,
+    One,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self::Own(0)
+    }
+}
+
+/// What becomes of noise once a layer has had it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Holding {
+    /// It is drawn anew when it is asked for again.
+    #[default]
+    Nothing,
+    /// That on outputs is kept for the pass that follows.
+    Lent,
+    /// All of it is kept.
+    Kept,
 }
 
 /// Noise on the outputs of layers, by name.
 #[derive(Debug, Default)]
 pub struct OutputNoise {
-    key: Option<Key>,
-    /// Of the draw, the same for all its batches.
-    draw: Option<Key>,
-    keep: bool,
-    /// Whether noise on outputs is kept for the pass that follows.
-    lent: bool,
+    /// None in a pass at the means.
+    keys: Option<Keys>,
+    rows: Rows,
+    holding: Holding,
     /// Whether weights that layers draw themselves are the same on every device.
     portable: bool,
-    sharing: Sharing,
-    /// Which part of a batch this is; 0 has the noise of a whole one.
-    part: u64,
     drawn: BTreeMap<String, Tensor>,
     /// Of weights that layers draw themselves.
     drawn_weights: BTreeMap<String, Tensor>,
@@ -178,7 +199,7 @@ pub struct OutputNoise {
 impl OutputNoise {
     /// Noise that follows from the key when a layer asks for it.
     pub(super) fn keyed(key: Key) -> Self {
-        Self { key: Some(key), draw: Some(key), ..Self::default() }
+        Self { keys: Some(Keys { batch: key, draw: key }), ..Self::default() }
     }
 
     /// Draws the noise of weights as the CPU does, whatever the device.
@@ -192,7 +213,7 @@ impl OutputNoise {
     /// what stands beside it.
     #[must_use]
     pub(super) fn one_for_all(mut self) -> Self {
-        self.sharing = Sharing::All;
+        self.rows = Rows::One;
         self
     }
 
@@ -200,24 +221,24 @@ impl OutputNoise {
     /// draw themselves stay the same for all parts.
     #[must_use]
     pub fn of_part(mut self, part: u64) -> Self {
-        self.part = part;
+        self.rows = Rows::Own(part);
         self
     }
 
     /// Keeps what is drawn from now on, so that the next pass finds the same tensors.
     #[must_use]
     pub fn kept(mut self) -> Self {
-        self.keep = true;
+        self.holding = Holding::Kept;
         self
     }
 
     /// Goes on with the noise of another key: what has been kept is overwritten with it.
     pub(crate) fn redraw(&mut self, key: Key) {
-        self.key = self.key.map(|_| key);
-        let part = self.part;
+        self.set_batch(key);
+        let rows = self.rows;
         tch::no_grad(|| {
             for (layer, noise) in &mut self.drawn {
-                output_key(key, part, layer).refill_normal(noise);
+                output_key(key, rows, layer).refill_normal(noise);
             }
         });
     }
@@ -226,15 +247,19 @@ impl OutputNoise {
     /// many normals at once, in memory that is there already, are faster than a few before each layer.
     pub fn lend(&mut self, ended: OutputTensors) {
         self.drawn = ended.0;
-        self.lent = true;
-        if let Some(key) = self.key {
-            self.redraw(key);
+        if self.holding == Holding::Nothing {
+            self.holding = Holding::Lent;
+        }
+        if let Some(keys) = self.keys {
+            self.redraw(keys.batch);
         }
     }
 
     /// The tensors, for the next pass.
     pub fn give_back(&mut self) -> OutputTensors {
-        self.lent = false;
+        if self.holding == Holding::Lent {
+            self.holding = Holding::Nothing;
+        }
         OutputTensors(std::mem::take(&mut self.drawn))
     }
 
@@ -249,8 +274,12 @@ impl OutputNoise {
 
     /// Other noise from another key, where there is any.
     pub(super) fn set_key(&mut self, key: Key) {
-        self.key = self.key.map(|_| key);
+        self.set_batch(key);
         self.drawn.clear();
+    }
+
+    fn set_batch(&mut self, key: Key) {
+        self.keys = self.keys.map(|keys| Keys { batch: key, ..keys });
     }
 
     /// Standard normals for a layer's weight, the same for all batches of a draw; none in a pass without noise.
@@ -259,8 +288,9 @@ impl OutputNoise {
             return Some(drawn.shallow_clone());
         }
         let device = if self.portable { Device::Cpu } else { like.device() };
-        let noise = weight_key(self.draw?, layer).normal(&like.size(), like.kind(), device).to_device(like.device());
-        if self.keep {
+        let noise =
+            weight_key(self.keys?.draw, layer).normal(&like.size(), like.kind(), device).to_device(like.device());
+        if self.holding == Holding::Kept {
             self.drawn_weights.insert(layer.to_owned(), noise.shallow_clone());
         }
         Some(noise)
@@ -268,8 +298,8 @@ impl OutputNoise {
 
     /// Goes on with the draw of other noise: what has been kept for weights is overwritten.
     pub(super) fn follow(&mut self, other: &Self) {
-        (self.key, self.draw, self.portable) = (other.key, other.draw, other.portable);
-        let Some(draw) = self.draw else { return };
+        (self.keys, self.portable) = (other.keys, other.portable);
+        let Some(Keys { draw, .. }) = self.keys else { return };
         tch::no_grad(|| {
             for (layer, noise) in &mut self.drawn_weights {
                 let key = weight_key(draw, layer);
@@ -284,7 +314,7 @@ impl OutputNoise {
 
     /// Whether the pass has noise, or runs at the means.
     pub fn is_on(&self) -> bool {
-        self.key.is_some()
+        self.keys.is_some()
     }
 
     /// Standard normals for a layer's outputs (or inputs), the same for the same key and layer. Of what is kept, tensors of
@@ -293,14 +323,14 @@ impl OutputNoise {
     /// # Errors
     /// When the pass has no noise.
     pub fn of(&mut self, layer: &str, like: &Tensor) -> Result<Tensor> {
-        if self.sharing == Sharing::All {
+        if matches!(self.rows, Rows::One) {
             return self.of_every_row(layer, like);
         }
         let kept = self.drawn.get(layer);
         if let Some(drawn) = kept.filter(|drawn| drawn.size() == like.size()) {
             return Ok(drawn.shallow_clone());
         }
-        let keep = (self.keep || self.lent) && kept.is_none();
+        let keep = self.holding != Holding::Nothing && kept.is_none();
         let noise = self.output_key(layer)?.normal(&like.size(), like.kind(), like.device());
         if keep {
             self.drawn.insert(layer.to_owned(), noise.shallow_clone());
@@ -318,8 +348,8 @@ impl OutputNoise {
     }
 
     fn output_key(&self, layer: &str) -> Result<Key> {
-        let key = self.key.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
-        Ok(output_key(key, self.part, layer))
+        let keys = self.keys.ok_or_else(|| Error::setting("pass", "mean", "has no noise for outputs"))?;
+        Ok(output_key(keys.batch, self.rows, layer))
     }
 }
 
@@ -327,7 +357,10 @@ fn weight_key(key: Key, layer: &str) -> Key {
     key.fold(layer).fold("weight")
 }
 
-fn output_key(key: Key, part: u64, layer: &str) -> Key {
+fn output_key(key: Key, rows: Rows, layer: &str) -> Key {
     let key = key.fold(layer).fold("outputs");
-    if part == 0 { key } else { key.fold("part").at(part) }
+    match rows {
+        Rows::One | Rows::Own(0) => key,
+        Rows::Own(part) => key.fold("part").at(part),
+    }
 }

@@ -6,9 +6,9 @@ use tch::Tensor;
 use tch::nn::Path;
 
 use super::network::{with_numbers, without_numbers};
-use super::role::Role;
 use super::{CustomWeight, MakeWeight};
 use crate::prior::layer_name;
+use crate::role::Role;
 use crate::weight::{InducingConfig, InducingWeight};
 use crate::{Error, Key, Result};
 

@@ -2,7 +2,8 @@
 
 use tch::{Kind, Tensor};
 
-use super::{Draws, Gather, offsets};
+use super::gather::gather;
+use super::{Draws, Gather, Spent, offsets};
 use crate::{Error, Result};
 
 /// What K draws say about the class of each input.
@@ -58,6 +59,22 @@ pub fn classify(draws: &Draws, batches: &[Tensor], labels: Option<&Tensor>) -> R
     let mut all: Vec<_> = batches.iter().zip(&offsets).map(own).collect();
     draws.outputs(batches, |index, logits| all[index].add(&logits))?;
     Classified::joined(&all.into_iter().map(ClassDraws::done).collect::<Result<Vec<_>>>()?)
+}
+
+/// Classifies a batch with as many draws as are needed, but at most K: until the [error](Gather::error) of every probability is
+/// at most `tolerance`. Also returns what it took, and what error is left: K draws may not be enough.
+///
+/// # Shapes
+/// batch `[N, ..]` → fields of N rows
+///
+/// # Errors
+/// When the tolerance is not positive or the batch does not fit the network.
+pub fn classify_to(draws: &Draws, batch: &Tensor, tolerance: f64) -> Result<(Classified, Spent)> {
+    let mut classes = ClassDraws::new(draws.network.members()).with_error();
+    let spent = gather(draws.count, Some(tolerance), &mut classes, |range, each| {
+        draws.outputs_of(range, std::slice::from_ref(batch), |_, outputs| each(outputs))
+    })?;
+    Ok((classes.done()?, spent))
 }
 
 /// Class probabilities of draws as they come. Classes stand on the second axis: `[N, classes]`, or `[N, classes, H, W]` for

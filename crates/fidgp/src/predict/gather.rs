@@ -2,7 +2,6 @@
 
 use tch::Tensor;
 
-use super::{ClassDraws, Classified, Draws};
 use crate::{Error, Result};
 
 /// Sums over the draws of a batch: what is kept does not grow with their number, but for two numbers of a draw in a regression.
@@ -56,20 +55,4 @@ pub(super) fn gather(
         (used, error) = (next, into.error());
     }
     Ok(Spent { draws: used, error })
-}
-
-/// Classifies a batch with as many draws as are needed, but at most K: until the [error](Gather::error) of every probability is
-/// at most `tolerance`. Also returns what it took, and what error is left: K draws may not be enough.
-///
-/// # Shapes
-/// batch `[N, ..]` → fields of N rows
-///
-/// # Errors
-/// When the tolerance is not positive or the batch does not fit the network.
-pub fn classify_to(draws: &Draws, batch: &Tensor, tolerance: f64) -> Result<(Classified, Spent)> {
-    let mut classes = ClassDraws::new(draws.network.members()).with_error();
-    let spent = gather(draws.count, Some(tolerance), &mut classes, |range, each| {
-        draws.outputs_of(range, std::slice::from_ref(batch), |_, outputs| each(outputs))
-    })?;
-    Ok((classes.done()?, spent))
 }

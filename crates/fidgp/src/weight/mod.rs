@@ -28,6 +28,7 @@ use crate::distribution::Bounded;
 use crate::linalg::{self, Batching, Check, check_finite};
 use crate::posterior::{InducingNoise, Posterior, PosteriorOptions};
 use crate::prior::{Grams, KroneckerPrior, PriorFactors, Sizes, layer_name};
+use crate::role::Role;
 use crate::{Key, Result};
 
 /// Both parts of a layer's KL.
@@ -125,13 +126,13 @@ impl InducingWeight {
         };
         let raw = Bounded::raw_of(&format!("{name}: init_lamda"), config.init_lamda, config.max_lamda, config.bound)?;
         let raw = if config.learn_lamda {
-            path.var("_lamda", &[], Init::Const(raw))
+            Role::Posterior.of(path).var("_lamda", &[], Init::Const(raw))
         } else {
             path.add("_lamda", Tensor::full([0i64; 0], raw, (path.kind(), path.device())), false)
         };
         Ok(Self {
-            prior: KroneckerPrior::init(path, sizes, config.init_d, config.init_z, key.fold("prior"))?,
-            posterior: Posterior::init(path, sizes, &options, key.fold("posterior"))?,
+            prior: KroneckerPrior::init(&Role::Prior.of(path), sizes, config.init_d, config.init_z, key.fold("prior"))?,
+            posterior: Posterior::init(&Role::Posterior.of(path), sizes, &options, key.fold("posterior"))?,
             conditional_scale: Bounded { raw, max: config.max_lamda, map: config.bound },
             config: config.clone(),
             name,

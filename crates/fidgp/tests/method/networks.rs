@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fidgp::layer::{
     BatchNorm, Conv2d, Conv2dConfig, LayerNorm, Layers, Linear, Mode, Network, Operation, Parameter, Pass, Role,
-    SlotConfig, Start, Taps, blocks_before_randomness, decayed, init, trace,
+    SlotConfig, Start, Taps, blocks_before_randomness, decayed, init, roles, trace,
 };
 use fidgp::predict::Draws;
 use fidgp::{Key, Result};
@@ -187,7 +187,7 @@ fn layer_norm_has_mean_zero_and_variance_one() {
     assert!(norm.forward(&normal(Key::new(5), &[3, 7]), &mut Pass::plain(Mode::Train)).is_err());
 }
 
-/// Who makes a parameter says whether weight decay is for it.
+/// Who makes a parameter says what it is.
 #[test]
 fn roles_are_said_where_parameters_are_made() {
     let store = VarStore::new(Device::Cpu);
@@ -203,6 +203,16 @@ fn roles_are_said_where_parameters_are_made() {
         ["aside", "conv", "never", "norm"].map(|layer| [format!("net.{layer}.bias"), format!("net.{layer}.weight")]);
     let expected: Vec<_> = layers.into_iter().flatten().chain(["own".to_owned()]).collect();
     assert_eq!(found, expected);
+    let all = roles(&store);
+    for (name, role) in [
+        ("net.twice.z_row", Role::Prior),
+        ("net.twice.inducing_mean", Role::Posterior),
+        ("net.twice._lamda", Role::Posterior),
+        ("net.norm.running_var", Role::Buffer),
+        ("free", Role::Undecayed),
+    ] {
+        assert_eq!(all.get(name), Some(&role), "{name} of {:?}", all.keys());
+    }
 }
 
 #[test]

@@ -6,15 +6,32 @@ use fidgp::layer::{LayerKind, Operation};
 use fidgp_zoo::compress::{Choice, Sides, Spectrum, allocate};
 use fidgp_zoo::cost::{Cost, Counting, cost};
 use fidgp_zoo::{LayerPlan, RuleSlot};
+use serde::Serialize;
 use tch::Tensor;
 
-use super::report::LayerSize;
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::model::Model;
 
 /// For each layer the place of its choice.
 pub type Sizes = Vec<usize>;
+
+/// What became of a layer.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerSize {
+    /// Its name.
+    pub name: String,
+    /// d_out and d_in.
+    pub weight: [i64; 2],
+    /// R = C; none where it stays plain.
+    pub size: Option<i64>,
+    /// Its parameters.
+    pub parameters: i64,
+    /// Those of the plain layer.
+    pub plain_parameters: i64,
+    /// What the NLL is expected to rise by, to second order.
+    pub expected_loss: f64,
+}
 
 /// Every layer that may be Bayesian, and what else the network has.
 #[derive(Debug)]

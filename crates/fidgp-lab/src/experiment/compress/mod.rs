@@ -6,8 +6,9 @@ mod figure;
 mod report;
 
 pub use budget::Budget;
+pub use candidates::LayerSize;
 pub use figure::FIGURE;
-pub use report::{CompressReport, Drawn, LayerSize, Point, Tuned, Way};
+pub use report::{CompressReport, Drawn, Point, Tuned, Way};
 
 use std::collections::HashMap;
 

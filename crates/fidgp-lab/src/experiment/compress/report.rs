@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::Serialize;
 
 use super::Quality;
-use super::candidates::{Candidates, Sizes};
+use super::candidates::{Candidates, LayerSize, Sizes};
 use crate::config::RunConfig;
 use crate::record::Hardware;
 
@@ -46,23 +46,6 @@ pub struct CompressReport {
     pub hardware: Hardware,
     /// The command that was given.
     pub command: Option<String>,
-}
-
-/// What became of a layer.
-#[derive(Clone, Debug, Serialize)]
-pub struct LayerSize {
-    /// Its name.
-    pub name: String,
-    /// d_out and d_in.
-    pub weight: [i64; 2],
-    /// R = C; none where it stays plain.
-    pub size: Option<i64>,
-    /// Its parameters.
-    pub parameters: i64,
-    /// Those of the plain layer.
-    pub plain_parameters: i64,
-    /// What the NLL is expected to rise by, to second order.
-    pub expected_loss: f64,
 }
 
 /// How sizes are chosen.

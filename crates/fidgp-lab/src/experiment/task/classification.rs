@@ -7,7 +7,7 @@ use fidgp_data::Part;
 use fidgp_metrics::names;
 use tch::{Kind, Tensor};
 
-use super::super::Spreads;
+use super::Spreads;
 use super::image_sets::{self, Set, Sets, SplitRole};
 use super::{HeldOut, Measure, Measured, Task};
 use crate::config::{RunConfig, Select};

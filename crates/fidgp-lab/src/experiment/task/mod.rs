@@ -28,9 +28,9 @@ pub use table_classes::TableClasses;
 
 use std::path::Path;
 
-use super::Spreads;
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
+use crate::evaluate::Spread;
 use crate::model::{Model, Signature};
 use crate::predict::Trained;
 use crate::record::{Examples, Figure, MetricNotes, Metrics, Published};
@@ -114,6 +114,17 @@ pub enum HeldOut {
     Validation,
     /// For reporting.
     Test,
+}
+
+/// Uncertainty on held-out inputs, and on the same inputs scrambled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spreads {
+    /// Which inputs.
+    pub part: HeldOut,
+    /// As they are.
+    pub own: Spread,
+    /// Scrambled; none where that changes nothing.
+    pub scrambled: Option<Spread>,
 }
 
 /// What is wanted of a measurement.

@@ -8,8 +8,7 @@ use fidgp_data::{Standardiser, Table, synthetic::Synthetic};
 use fidgp_metrics::names;
 use tch::Tensor;
 
-use super::super::Spreads;
-use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, curve};
+use super::{HeldOut, Measure, Measured, SplitRole, Spreads, Task, Want, curve};
 use crate::config::{DataConfig, Known, NormaliseConfig, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
 use crate::evaluate::{self, Meter, Spread, shuffled_columns};
@@ -162,13 +161,7 @@ impl Task for Regression {
         };
         let standard = self.scale.as_ref().map(|scale| scale.transform(table)).transpose()?;
         let rows = TableSource::new(standard.as_ref().unwrap_or(table), model.store.device())?.inputs;
-        let rows = rows.narrow(0, 0, rows.size()[0].min(ROWS_SCRAMBLED));
-        let key = Key::new(self.config.seed);
-        let spread =
-            |rows: &Tensor| Spread::of(model, rows, (draws, key.fold("predict"), self.config.predict.batch_size));
-        let several = rows.size()[1] > 1; // a single column has nothing to be shuffled against
-        let scrambled = several.then(|| spread(&shuffled_columns(&rows, key.fold("scrambled")))).transpose()?;
-        Ok(Some(Spreads { part, own: spread(&rows)?, scrambled }))
+        rows_spread(&self.config, model, (part, &rows), draws).map(Some)
     }
 
     fn chosen_by(&self) -> &'static str {
@@ -182,4 +175,19 @@ impl Task for Regression {
     fn keep(&self, run: &Path) -> Result<()> {
         self.view.as_ref().map_or(Ok(()), |view| json::write(&run.join(VIEW_FILE), view))
     }
+}
+
+/// Uncertainty of rows as the network takes them, and of the same with every column shuffled.
+pub(super) fn rows_spread(
+    config: &RunConfig,
+    model: &Model,
+    (part, rows): (HeldOut, &Tensor),
+    draws: u64,
+) -> Result<Spreads> {
+    let rows = rows.narrow(0, 0, rows.size()[0].min(ROWS_SCRAMBLED));
+    let key = Key::new(config.seed);
+    let spread = |rows: &Tensor| Spread::of(model, rows, (draws, key.fold("predict"), config.predict.batch_size));
+    let several = rows.size()[1] > 1; // a single column has nothing to be shuffled against
+    let scrambled = several.then(|| spread(&shuffled_columns(&rows, key.fold("scrambled")))).transpose()?;
+    Ok(Spreads { part, own: spread(&rows)?, scrambled })
 }

@@ -9,7 +9,7 @@ use fidgp_data::PairSet;
 use fidgp_metrics::names;
 use tch::{Kind, Tensor};
 
-use super::super::Spreads;
+use super::Spreads;
 use super::{HeldOut, Measure, Measured, SplitRole, Task, Want, paper};
 use crate::config::{PairSets, RunConfig, SegmentationConfig, Select};
 use crate::error::{LabError, Result};

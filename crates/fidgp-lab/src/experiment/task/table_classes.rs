@@ -7,11 +7,11 @@ use fidgp_data::{Standardiser, Table};
 use fidgp_metrics::names;
 use tch::{Device, Tensor};
 
-use super::super::Spreads;
-use super::{HeldOut, Measure, Measured, SplitRole, Task};
+use super::regression::rows_spread;
+use super::{HeldOut, Measure, Measured, SplitRole, Spreads, Task};
 use crate::config::{DataConfig, Known, NormaliseConfig, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
-use crate::evaluate::{self, Spread, shuffled_columns};
+use crate::evaluate;
 use crate::files::VIEW_FILE;
 use crate::json;
 use crate::model::{Model, Signature};
@@ -19,9 +19,6 @@ use crate::predict::Trained;
 use crate::record::Figure;
 use crate::run_folder::{TrainedOn, write_classes};
 use crate::source::{Source, TableSource, TableView};
-
-/// Rows at most that are also looked at with their columns shuffled.
-const ROWS_SCRAMBLED: i64 = 1000;
 
 /// Rows of a table with a class each. Their targets are the classes' places.
 pub struct TableClasses {
@@ -155,13 +152,7 @@ impl Task for TableClasses {
             None => (HeldOut::Test, &self.test),
         };
         let rows = self.source(table, model.store.device())?.inputs;
-        let rows = rows.narrow(0, 0, rows.size()[0].min(ROWS_SCRAMBLED));
-        let key = Key::new(self.config.seed);
-        let spread =
-            |rows: &Tensor| Spread::of(model, rows, (draws, key.fold("predict"), self.config.predict.batch_size));
-        let several = rows.size()[1] > 1; // a single column has nothing to be shuffled against
-        let scrambled = several.then(|| spread(&shuffled_columns(&rows, key.fold("scrambled")))).transpose()?;
-        Ok(Some(Spreads { part, own: spread(&rows)?, scrambled }))
+        rows_spread(&self.config, model, (part, &rows), draws).map(Some)
     }
 
     fn chosen_by(&self) -> &'static str {

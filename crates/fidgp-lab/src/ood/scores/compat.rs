@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::{Fitted, Given, Made, Needs, Observed, OodScore};
 use crate::error::{LabError, Result};
-use crate::ood::observe::Inducing;
+use crate::ood::inducing::Inducing;
 
 /// Width of the released code's head.
 pub const COMPAT_HIDDEN: i64 = 128;

@@ -19,7 +19,7 @@ use fidgp::Key;
 use fidgp_zoo::baseline::activation::Head;
 use tch::Tensor;
 
-use super::observe::Inducing;
+use super::inducing::Inducing;
 use super::observed::Observed;
 use super::statistics::Statistics;
 use crate::error::Result;

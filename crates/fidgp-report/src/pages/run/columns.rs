@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fidgp_metrics::{mean, sample_sd};
 
-use crate::pages::write::Run;
+use crate::pages::finished::Run;
 use crate::words::{format, metric::words};
 
 /// One number of a table.

@@ -7,6 +7,7 @@ pub mod forecasts;
 /// One-dimensional regression with its bands.
 pub mod regression;
 
+mod bands;
 mod columns;
 mod naming;
 mod segmentation;
@@ -23,8 +24,8 @@ use maud::{Markup, html};
 use crate::record::{self, MetricNotes, Results};
 
 use crate::charts::Drawing;
+use crate::pages::finished::{Run, Section};
 use crate::pages::html::{self, folded, section};
-use crate::pages::write::{Run, Section};
 use crate::words::slug;
 use naming::{by_data, headings};
 

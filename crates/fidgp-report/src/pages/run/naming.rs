@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::pages::write::Run;
+use crate::pages::finished::Run;
 use crate::words::slug;
 
 /// The runs on each data set, by position.

@@ -1,11 +1,9 @@
 use crate::record::{Grid, Points, Regression1d};
 
+use super::bands::{SIGMAS, interpolate, pairs, total_sd};
 use super::verdict;
 use crate::charts::{Axis, Chart, Drawing, Extent, Layer, Marker, Shape};
 use crate::words::format::short;
-
-/// Width of the band, in standard deviations.
-pub(super) const SIGMAS: f64 = 3.0;
 
 /// The curve with its bands above, the two deviations below.
 pub fn figure(id: &str, data: &Regression1d, gap_ratio: Option<f64>) -> Drawing {
@@ -107,21 +105,12 @@ fn is_cut(data: &Regression1d) -> bool {
     y_range(data).is_some_and(|(lo, hi)| edges.iter().any(|edge| edge.1 < lo || edge.2 > hi))
 }
 
-/// `sqrt(epistemic² + noise²)`.
-pub(super) fn total_sd(grid: &Grid) -> Vec<f64> {
-    grid.epistemic_sd.iter().zip(&grid.noise_sd).map(|(e, n)| e.hypot(*n)).collect()
-}
-
 fn error_bars(data: &Regression1d) -> Vec<(f64, f64, f64)> {
     let Points { x, y } = &data.train;
     x.iter()
         .zip(y)
-        .map(|(&x, &y)| (x, y, verdict::interpolate(&data.grid.x, &data.grid.noise_sd, x).unwrap_or(f64::NAN)))
+        .map(|(&x, &y)| (x, y, interpolate(&data.grid.x, &data.grid.noise_sd, x).unwrap_or(f64::NAN)))
         .collect()
-}
-
-pub(super) fn pairs(x: &[f64], y: &[f64]) -> Vec<(f64, f64)> {
-    x.iter().copied().zip(y.iter().copied()).collect()
 }
 
 fn zip3(a: &[f64], b: &[f64], c: &[f64]) -> impl Iterator<Item = (f64, f64, f64)> {

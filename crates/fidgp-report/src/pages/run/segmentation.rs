@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::record::{Boundary, MAP_PANELS, Segmentation};
 
 use super::tables::numbers;
-use crate::pages::write::Map;
+use crate::pages::finished::Map;
 use crate::words::{base64, format};
 
 /// The tables and the maps.

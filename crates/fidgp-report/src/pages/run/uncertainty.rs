@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::pages::write::Run;
+use crate::pages::finished::Run;
 
 /// A paragraph for each run that says so, with its warnings.
 pub fn body(runs: &[&Run], names: &[String]) -> Markup {

@@ -2,7 +2,7 @@
 
 use crate::record::Regression1d;
 
-use super::regression::{SIGMAS, pairs, total_sd};
+use super::bands::{SIGMAS, interpolate, pairs, total_sd};
 use crate::words::format::short;
 
 /// What to look at in the figure, and what is to be seen.
@@ -39,13 +39,4 @@ fn inside_band(data: &Regression1d) -> Option<(usize, usize)> {
     };
     let checked: Vec<bool> = pairs(&data.test.x, &data.test.y).into_iter().filter_map(check).collect();
     (!checked.is_empty()).then(|| (checked.iter().filter(|&&inside| inside).count(), checked.len()))
-}
-
-/// Linear between the grid points; `None` outside the grid.
-pub fn interpolate(xs: &[f64], ys: &[f64], x: f64) -> Option<f64> {
-    let right = xs.partition_point(|&grid| grid < x);
-    let (y1, x1) = (*ys.get(right)?, *xs.get(right)?);
-    let Some(left) = right.checked_sub(1) else { return (x1 <= x).then_some(y1) };
-    let (x0, y0) = (xs[left], *ys.get(left)?);
-    Some(y0 + (y1 - y0) * ((x - x0) / (x1 - x0)))
 }

@@ -1,6 +1,10 @@
 //! Blundell et al.: Weight Uncertainty in Neural Networks (2015), with the local reparameterisation of Kingma, Salimans,
 //! Welling (2015) in training.
 
+mod bayesianize;
+
+pub use bayesianize::mean_field_from_bayesianize;
+
 use fidgp::Key;
 use fidgp::distribution::{BoundMap, Bounded, kl_to_standard_normal};
 use fidgp::layer::{Apply, CustomWeight, DenseWeight, LayerGeometry, MakeWeight, Mode, Pass, PlannedWeight, Role};
@@ -11,7 +15,7 @@ use tch::nn::{Init, Path};
 use toml::Table;
 
 use super::method::{check_layers, everywhere};
-use super::{About, Extra, Method, Passes, Section, Settings, mean_field_from_bayesianize};
+use super::{About, Extra, Method, Passes, Section, Settings};
 use crate::{Error, LayerPlan, Result};
 
 /// The method.

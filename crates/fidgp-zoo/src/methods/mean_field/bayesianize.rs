@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Settings as _;
-use super::mean_field::MeanFieldConfig;
+use super::MeanFieldConfig;
+use crate::methods::Settings as _;
 use crate::{Error, Result};
 
 /// The bound of a config that has none. Far below it the deviation grows with its raw number as it does without a bound.
