@@ -12,7 +12,8 @@ use tch::{Device, Kind, Tensor};
 
 use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
-use crate::ood::{Cut, PixelSet, own_set, read_set};
+use crate::ood::own_set;
+use crate::ood::sets::{self, Cut, PixelSet};
 use crate::predict::{Predictor, Trained};
 use crate::record::commit;
 use crate::record::corruptions::{CORRUPTIONS_SCHEMA, Corrupted, Corruptions, Level};
@@ -50,7 +51,7 @@ pub fn corrupted(trained: Trained, settings: &CorruptionSettings, say: &mut dyn 
     };
     let name = own_set(&trained.config.data, &settings.root)?;
     let cut = Cut { limit: settings.limit, seed: settings.seed };
-    let set = read_set(&settings.root, &name, Part::Test, view, cut)?;
+    let set = sets::read(&settings.root, &name, Part::Test, view, cut)?;
     check_labels(&set, trained.classes.len())?;
     let weights_sha256 = checkpoint::sha256_of(&trained.model.store)?;
     let (method, device) = (trained.config.method.name().to_owned(), trained.model.store.device());

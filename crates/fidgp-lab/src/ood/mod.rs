@@ -36,5 +36,6 @@ pub use observe::{ModelObserver, Observe, WeightChoice};
 pub use observed::Observed;
 pub use scorer::{Columns, Scorer};
 pub use scores::{Given, OodScore};
+pub use settings::{More, Settings};
 pub use statistics::{STATISTICS_FILE, Statistics};
 pub use table::{Choice, choose};
