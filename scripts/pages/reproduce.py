@@ -16,7 +16,7 @@ OTHERS = [
     ("Comparisons", "`fidgp compare CONFIGS…`", "`results/compare`"),
     ("Promises over 200 divisions", "`scripts/decisions/run`", "`results/decision`"),
     ("The 1-D judge", "`scripts/judge`", "`results/judge`"),
-    ("Robustness", "`scripts/fuzz`, `scripts/serve/fuzz`", "`results/robustness`"),
+    ("Robustness", "`scripts/fuzz`, `scripts/crash`, `scripts/serve/fuzz`", "`results/robustness`"),
 ]
 
 
