@@ -9,7 +9,6 @@ use fidgp_decision::Calibration;
 use fidgp_decision::decide::Judge;
 use fidgp_lab::ood::score_pictures;
 use fidgp_lab::predict::{Predictor, Trained};
-use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::View;
 use fidgp_lab::{LabError, device};
 use numpy::{IntoPyArray, PyArray3, PyArrayMethods, PyReadonlyArray3, PyReadonlyArray4, PyUntypedArrayMethods};
@@ -175,7 +174,7 @@ impl Engine {
 impl Engine {
     fn open(folder: PathBuf, device: &str) -> Result<Self, LabError> {
         let trained = Trained::open(&folder, device::choose(device)?)?;
-        let calibration = calibration::read(&folder, &trained.model)?;
+        let calibration = trained.rules(&folder)?;
         let judge = calibration.as_ref().map(Judge::new).transpose()?;
         let kind = match (trained.segments(), trained.classes.is_empty()) {
             (true, _) => "pixels",

@@ -14,7 +14,6 @@ use fidgp_lab::files::CONFIG_FILE;
 use fidgp_lab::model_folder::{self, Dtype};
 use fidgp_lab::predict::{ClassPrediction, Trained};
 use fidgp_lab::report::words::base64;
-use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::GivenRows;
 use fidgp_lab::train::checkpoint;
 use pyo3::exceptions::PyValueError;
@@ -162,7 +161,7 @@ fn named(
 }
 
 fn origin(trained: &Trained) -> Result<Origin, LabError> {
-    let model_sha256 = calibration::digest(&trained.model)?;
+    let model_sha256 = trained.predicting().digest()?;
     Ok(Origin { source: "arrays".to_owned(), model_sha256, draws: trained.config.predict.draws })
 }
 

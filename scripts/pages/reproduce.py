@@ -19,7 +19,7 @@ OTHERS = [
     ("The 1-D judge", "`scripts/judge`", "`results/judge`"),
     ("Serving", "`scripts/serve/load --rival`, `scripts/serve/clients`, `scripts/python-times`", "`results/serve`"),
     ("Sizes on disk", "`scripts/export-types`", "`results/export`"),
-    ("Robustness", "`scripts/fuzz`, `scripts/serve/fuzz`", "`results/robustness`"),
+    ("Robustness", "`scripts/fuzz`, `scripts/crash`, `scripts/serve/fuzz`", "`results/robustness`"),
 ]
 
 

@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::write::{create_folder_beside, folder, sync_folder};
+use crate::fault;
+use crate::write::{create_folder_beside, folder, sync_folder, take_place};
 
 /// A folder that is filled beside its place and takes it in one step. Dropped before that, it is gone and the old one stands.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl NewFolder {
     pub fn take_place(self, own: &[&str]) -> io::Result<()> {
         sync_files(&self.temporary)?;
         match fs::symlink_metadata(&self.place) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::rename(&self.temporary, &self.place)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => take_place(&self.temporary, &self.place)?,
             Err(error) => return Err(error),
             Ok(there) if !there.is_dir() => {
                 return Err(io::Error::other("is a link or a file, not a folder: remove it"));
@@ -53,6 +54,7 @@ impl NewFolder {
     }
 
     fn exchange(&self) -> io::Result<()> {
+        fault::step()?;
         if swap(&self.temporary, &self.place).is_ok() {
             return Ok(()); // the old one is removed with `self`
         }
@@ -78,7 +80,7 @@ impl NewFolder {
         for name in own {
             let (new, old) = (self.temporary.join(name), self.place.join(name));
             match new.exists() {
-                true => fs::rename(&new, &old)?,
+                true => take_place(&new, &old)?,
                 false if old.exists() => fs::remove_file(&old)?,
                 false => {}
             }

@@ -1,6 +1,7 @@
 //! Files that nobody vouches for. What is read has [limits]; what is written is there whole or not at all ([write]), and
 //! goes where its path says, never where a link points; what is shown of a name cannot steer a terminal ([shown()]).
 
+mod fault;
 mod folder;
 mod guard;
 pub mod limits;

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use crate::fault;
+
 /// How the names of temporary files and folders end.
 pub(crate) const ENDING: &str = ".tmp";
 
@@ -25,13 +27,41 @@ static CLEARED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder(path))?;
     let (temporary, mut file) = create_beside(path)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, path));
+    let written = write_half_if_refused(&mut file, bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| take_place(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary); // best effort: the error to report is the first one
     }
     written?;
     sync_folder(folder(path));
     Ok(())
+}
+
+/// Gives a file the name of another, which goes.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn take_place(from: &Path, to: &Path) -> io::Result<()> {
+    fault::step()?;
+    fs::rename(from, to)
+}
+
+/// Adds a line to a file that is open for that.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn append(file: &mut File, line: &str) -> io::Result<()> {
+    write_half_if_refused(file, line.as_bytes())
+}
+
+/// Writes all of it; where the disk refuses on purpose, half of it, as a real one might.
+fn write_half_if_refused(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    if let Err(refused) = fault::step() {
+        file.write_all(&bytes[..bytes.len() / 2])?;
+        return Err(refused);
+    }
+    file.write_all(bytes)
 }
 
 /// Whether files could be written to a folder, which need not be there yet: asked before long work, and nothing is left.
@@ -52,6 +82,7 @@ pub fn open_own(path: &Path) -> io::Result<File> {
         Ok(there) if !there.is_file() => return Err(through_a_link(path)),
         _ => {}
     }
+    fault::step()?;
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
@@ -134,6 +165,7 @@ fn make_beside(path: &Path, make: impl Fn(&Path) -> io::Result<File>) -> io::Res
     clear(folder(path), &mut cleared);
     loop {
         let temporary = temporary_beside(path);
+        fault::step()?;
         match make(&temporary) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

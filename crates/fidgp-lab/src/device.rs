@@ -6,8 +6,23 @@ use tch::Device;
 use crate::error::{LabError, Result};
 use crate::record::Hardware;
 
-/// The version of libtorch this program is built for.
-pub const ENGINE: &str = "libtorch 2.11.0";
+/// The libtorch that this process runs with, as it says itself: `libtorch 2.11.0`.
+pub fn engine() -> String {
+    format!("libtorch {}", fidgp_torch::versions().loaded.as_deref().unwrap_or("of an unknown version"))
+}
+
+/// What is wrong with the loaded libtorch, where it is another than this program was compiled against.
+pub fn wrong_engine() -> Option<String> {
+    let versions = fidgp_torch::versions();
+    let (built, loaded) = (versions.built.as_deref()?, versions.loaded.as_deref()?);
+    let place = fidgp_torch::linked_libtorch().map_or_else(String::new, |path| format!(" ({})", path.display()));
+    versions.differ().then(|| {
+        format!(
+            "fidgp was compiled against libtorch {built}, but {loaded} is loaded{place}: unset LD_LIBRARY_PATH and \
+             LD_PRELOAD, or run `make setup` and build again"
+        )
+    })
+}
 
 /// Opens the CUDA part of libtorch when there is one. Must run before anything else touches libtorch.
 pub fn prepare() -> CudaLibrary {
@@ -24,7 +39,7 @@ pub fn bound_threads(count: usize) {
 
 /// The machine, for a record of what was computed on a device.
 pub fn hardware(device: Device) -> Hardware {
-    let machine = Hardware::detect(if device.is_cuda() { gpu_name() } else { None }, ENGINE);
+    let machine = Hardware::detect(if device.is_cuda() { gpu_name() } else { None }, engine());
     Hardware { threads: tch::get_num_threads().max(1) as usize, ..machine }
 }
 
@@ -38,9 +53,13 @@ fn gpu_name() -> Option<String> {
 /// The device that `cpu`, `cuda`, `cuda:1` or `auto` means on this machine.
 ///
 /// # Errors
-/// When the name is unknown or the device is not there; the message says what is.
+/// When the name is unknown or the device is not there, which the message says, or the loaded libtorch is another than that
+/// compiled against.
 pub fn choose(name: &str) -> Result<Device> {
     let library = prepare();
+    if let Some(why) = wrong_engine() {
+        return Err(LabError::config("libtorch", why));
+    }
     let devices = tch::Cuda::device_count();
     if devices > 0
         && let Err(error) = fidgp_torch::exact_convolutions()

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use fidgp::Key;
 use fidgp::linalg::{Check, Jitter, Named, cholesky};
-use fidgp_lab::device::ENGINE;
+use fidgp_lab::device::{engine, wrong_engine};
 use fidgp_torch::CudaLibrary;
 use tch::{Device, Kind};
 
@@ -15,12 +15,15 @@ pub fn run(cuda: &CudaLibrary) -> Outcome {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push(format!("{name:14} {value}"));
     line("fidgp", env!("CARGO_PKG_VERSION").to_owned());
-    line("engine", format!("{ENGINE} through tch 0.24"));
+    line("engine", format!("{} through tch 0.24", engine()));
     line(
         "libtorch",
         fidgp_torch::linked_libtorch()
             .map_or("not found in this process".to_owned(), |path| path.display().to_string()),
     );
+    let checksums = checksums();
+    healthy &= checksums.is_ok();
+    line("checksums", checksums.unwrap_or_else(|error| error));
     line("CUDA library", cuda.to_string());
     line("NVIDIA driver", fidgp_torch::driver_version().unwrap_or_else(|| "none".to_owned()));
     line("devices", devices());
@@ -47,11 +50,41 @@ pub fn run(cuda: &CudaLibrary) -> Outcome {
     if let Some(advice) = cuda.advice() {
         lines.push(format!("\nhint: {advice}"));
     }
+    if let Some(why) = wrong_engine() {
+        lines.push(format!("\nerror: {why}"));
+        healthy = false;
+    }
     if !healthy {
         lines.push("\nThe engine does not compute what it should. Run scripts/setup again, or point LIBTORCH at a libtorch 2.11.0.".to_owned());
     }
     super::print(&(lines.join("\n") + "\n"))?;
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether the libraries beside the loaded libtorch are those that `scripts/setup` fetched: their SHA-256, one after the other.
+fn checksums() -> Result<String, String> {
+    let libtorch = fidgp_torch::linked_libtorch();
+    let list = libtorch.as_deref().and_then(|file| {
+        let folders = file.ancestors().skip(1).take(3);
+        folders.map(|folder| folder.join("SHA256SUMS")).find(|list| list.exists())
+    });
+    let Some(list) = list else { return Ok("none: this libtorch was not fetched by scripts/setup".to_owned()) };
+    let text = fidgp_files::text(&list).map_err(|error| format!("{}: {error}", list.display()))?;
+    let folder = list.parent().unwrap_or(&list);
+    let mut count = 0;
+    for line in text.lines() {
+        let mut words = line.splitn(3, "  ");
+        let (Some(digest), Some(_), Some(name)) = (words.next(), words.next(), words.next()) else {
+            return Err(format!("{}: `{}` is no line of it", list.display(), fidgp_files::shown(line)));
+        };
+        let path = folder.join(name);
+        let found = fidgp_data::file_sha256(&path).map_err(|error| error.to_string())?;
+        if found != digest {
+            return Err(format!("{} is not the file that was fetched: run scripts/setup --verify", path.display()));
+        }
+        count += 1;
+    }
+    Ok(format!("{count} libraries are those that were fetched"))
 }
 
 fn all_devices() -> Vec<Device> {

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use fidgp_decision::{TRUST_FILE, Trust};
 use fidgp_lab::files::{CONFIG_FILE, MODEL_CONFIG_FILE, OOD_FOLDER};
 use fidgp_lab::predict::Trained;
-use fidgp_lab::run_folder::calibration;
 use fidgp_lab::{LabError, report};
 use fidgp_report::pages::trust::{self, Documents};
 use fidgp_report::record::{MeasuredOod, RESULTS_FILE};
@@ -60,7 +59,7 @@ fn no_trust(model: &Path) -> LabError {
 fn documents(folder: &Path) -> Result<Option<Documents>, LabError> {
     let Some(found) = Trust::read(folder)? else { return Ok(None) };
     let trained = Trained::open(folder, tch::Device::Cpu)?;
-    let calibration = calibration::read(folder, &trained.model)?;
+    let calibration = trained.rules(folder)?;
     let is_of = calibration.as_ref().map_or(Ok(false), |rules| found.is_of(rules))?;
     let Some(calibration) = calibration.filter(|_| is_of) else {
         let why =

@@ -127,8 +127,9 @@ fn the_walk_through_a_training_step_is_true() {
 fn every_promise_has_its_test() {
     let tests: String = folders(&workspace().join("crates"))
         .iter()
-        .filter(|folder| folder.join("tests").is_dir())
-        .flat_map(|folder| rust_files(&folder.join("tests")))
+        .flat_map(|folder| ["src", "tests"].map(|part| folder.join(part)))
+        .filter(|folder| folder.is_dir())
+        .flat_map(|folder| rust_files(&folder))
         .map(|path| read(&path))
         .collect();
     let page = read(&workspace().join("docs/promises.md"));

@@ -79,8 +79,27 @@ fn data_check_says_what_a_folder_holds() {
 #[test]
 fn the_doctor_finds_this_machine_healthy() {
     let said = Place::new().fidgp(&["doctor"]).ends(0);
-    for name in ["fidgp", "engine", "libtorch", "devices", "threads", "cache", "data", "self-check"] {
+    for name in ["fidgp", "engine", "libtorch", "checksums", "devices", "threads", "cache", "data", "self-check"] {
         assert!(said.out.lines().any(|line| line.starts_with(name)), "{name}: {}", said.out);
     }
     assert!(said.out.contains("Cpu: ok"), "{}", said.out);
+}
+
+/// A library before libtorch's that says another version: what is loaded counts, not what was compiled against.
+#[test]
+fn another_libtorch_than_that_compiled_against_is_refused() {
+    let place = Place::new();
+    place.write("other.c", "unsigned long long aoti_torch_abi_version(void) { return 0x020a000000000000ULL; }\n");
+    let compiler = ["-shared", "-fPIC", "-o", "other.so", "other.c"];
+    let compiled = std::process::Command::new("cc").args(compiler).current_dir(place.path(".")).status();
+    assert!(compiled.expect("a C compiler, which the build needs too").success());
+    let run = |words: &[&str]| {
+        let mut command = place.command(words);
+        command.env("LD_PRELOAD", place.path("other.so"));
+        crate::Said::by(&command.output().unwrap())
+    };
+    let doctor = run(&["doctor"]).ends(1);
+    assert!(doctor.out.contains("libtorch 2.10.0 through tch"), "{}", doctor.out);
+    assert!(doctor.out.contains("but 2.10.0 is loaded"), "{}", doctor.out);
+    run(&["verify"]).ends(2).says(&["libtorch", "compiled against", "2.10.0 is loaded"]);
 }

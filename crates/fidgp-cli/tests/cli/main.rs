@@ -1,6 +1,8 @@
 //! The program as it is typed: every command runs as its own process in its own folder.
 
 mod arrays;
+mod attack;
+mod attack_bytes;
 mod bench;
 mod child;
 mod commands;
@@ -15,6 +17,7 @@ mod deploy;
 mod divergence;
 mod eval;
 mod exported;
+mod fault;
 mod folder;
 mod help;
 mod keeping;
@@ -33,6 +36,7 @@ mod segmentation;
 mod serve;
 mod several;
 mod strangers;
+mod stress;
 mod tables;
 mod training;
 mod tutorials;

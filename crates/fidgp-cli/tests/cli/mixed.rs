@@ -11,7 +11,7 @@ use crate::{Place, Said, json};
 
 const CPU: [&str; 2] = ["--device", "cpu"];
 
-static CONFIG: LazyLock<String> = LazyLock::new(|| {
+pub static CONFIG: LazyLock<String> = LazyLock::new(|| {
     changed(
         configs::CURVE,
         r#"

@@ -247,3 +247,34 @@ fn a_table_whose_moments_overflow_is_refused() {
     assert!(!place.path("run").exists());
     train("c.csv").ends(0).says(&["the target `b` is the same in every training row"]);
 }
+
+/// Rules are for numbers on a scale: beside another one they are refused, as are older ones only where weights differ.
+#[test]
+fn rules_beside_another_scale_are_refused() {
+    let place = crate::decisions::place();
+    let calibrate = ["calibrate", "run", "--data", "data", "--device", "cpu", "--wrong-beyond", "40"];
+    place.fidgp(&calibrate).ends(0);
+    place.write("rows.csv", "\"size, m2\",age\n0.5,0.5\n");
+    let predict = |folder: &str| place.fidgp(&["predict", folder, "rows.csv", "--device", "cpu"]);
+    predict("run").ends(0);
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    predict("model").ends(0);
+    let path = place.path("run/table.json");
+    let mut view = json(&path);
+    let mean = view["scale"]["target_mean"].as_f64().unwrap();
+    view["scale"]["target_mean"] = (mean + 50.0).into();
+    fs::write(&path, view.to_string()).unwrap();
+    predict("run").ends(1).says(&["calibration.json", "belongs to other weights"]);
+
+    // in a model folder the digests of config.json say so first
+    let path = place.path("model/trust.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{text} ")).unwrap();
+    predict("model").ends(1).says(&["trust.json", "a mixture"]);
+    fs::remove_file(&path).unwrap(); // who removes what was fitted predicts without
+    predict("model").ends(0);
+    let again = ["calibrate", "model", "--examples", "data/houses.csv", "--device", "cpu", "--wrong-beyond", "40"];
+    place.fidgp(&again).ends(0);
+    predict("model").ends(0);
+    assert!(json(&place.path("model/config.json"))["sha256"]["trust.json"].is_string());
+}

@@ -29,6 +29,8 @@ pub fn all() -> Vec<Target> {
     let mut targets = of_formats();
     targets.extend(of_texts());
     targets.extend([of_model_folders(), of_results(), crate::onnx::of_graphs()]);
+    targets.extend([crate::requests::of_requests(), crate::tensors::of_strides()]);
+    targets.extend(crate::documents::of_decisions());
     targets
 }
 
@@ -42,7 +44,7 @@ fn fixtures(names: &[&str]) -> Vec<Vec<u8>> {
 }
 
 /// A reader of a file of this name.
-fn of_file<T: 'static, E: std::fmt::Display + 'static>(
+pub fn of_file<T: 'static, E: std::fmt::Display + 'static>(
     name: &'static str,
     file: &'static str,
     corpus: Vec<Vec<u8>>,

@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 
 use fidgp::predict::WeightDraws;
 use fidgp_decision::fit::{FEWEST, Origin, classes, numbers};
-use fidgp_decision::{Asked, CALIBRATION_FILE, Calibration, Score, TRUST_FILE, Trust};
+use fidgp_decision::{Asked, Calibration, Score, Trust};
 use tch::Device;
 
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
 use crate::files::TEMPERATURE_FILE;
 use crate::json;
+use crate::model_folder;
 use crate::predict::{Predictor, Trained};
 use crate::run_folder::{Temperature, calibration};
 use examples::Collected;
@@ -73,8 +74,7 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
 /// Fits what a model can have, and keeps it in its folder: classes get a temperature, every model rules.
 ///
 /// # Errors
-/// When the examples cannot be read or are too few, or the disk fails. What stood in the folder before then still stands; where
-/// the disk fails between two of the files, those that do not fit the others are refused by their digests.
+/// When the examples cannot be read or are too few, or the disk fails. What stood in the folder before then still stands.
 pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     request.asked.check()?;
     let (temperature, mut predictor, gathered) = gathered(request, progress)?;
@@ -140,7 +140,7 @@ fn too_few(examples: usize, asked: &Asked) -> bool {
 fn rules(trained: &Trained, gathered: &Gathered, request: &Request) -> Result<Calibration> {
     let origin = Origin {
         source: gathered.source.clone(),
-        model_sha256: calibration::digest(&trained.model)?,
+        model_sha256: trained.predicting().digest()?,
         draws: trained.config.predict.draws,
     };
     let asked = |usual: Score| Asked { ood_score: request.ood_score.unwrap_or(usual), ..request.asked.clone() };
@@ -152,24 +152,8 @@ fn rules(trained: &Trained, gathered: &Gathered, request: &Request) -> Result<Ca
     Ok(found)
 }
 
-/// Writes them, or what there is of them. Each takes the place of that of before in one step, the rules last but one: until
-/// then those of before stand, and are refused only where a new temperature is there already.
+/// Writes them, or what there is of them, in one step.
 fn keep(folder: &Path, temperature: Option<&Temperature>, found: Option<(&Calibration, &Trust)>) -> Result<()> {
     fidgp_files::write::check_writable(folder).map_err(|error| LabError::file(folder, &error))?;
-    if let Some(temperature) = temperature {
-        json::write(&folder.join(TEMPERATURE_FILE), temperature)?;
-    }
-    if let Some((calibration, trust)) = found {
-        calibration.write(folder)?;
-        return Ok(trust.write(folder)?);
-    }
-    gone(&folder.join(TRUST_FILE))?; // of another temperature
-    gone(&folder.join(CALIBRATION_FILE))
-}
-
-fn gone(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path, &error)),
-        _ => Ok(()),
-    }
+    model_folder::keep_fitted(folder, || calibration::keep(folder, temperature, found))
 }

@@ -28,6 +28,9 @@ impl Override {
     }
 }
 
+/// Names in the key of one override; the configs have four.
+const DEEPEST: usize = 16;
+
 impl FromStr for Override {
     type Err = LabError;
 
@@ -36,6 +39,13 @@ impl FromStr for Override {
         let Some((key, value)) = parts.filter(|(key, _)| !key.split('.').any(str::is_empty)) else {
             return Err(LabError::config(text, "is no override; write --set dotted.key=value"));
         };
+        if key.split('.').count() > DEEPEST {
+            let start: String = key.chars().take(40).collect();
+            return Err(LabError::config(
+                format!("--set {start}…"),
+                format!("has more than {DEEPEST} names in one key"),
+            ));
+        }
         // A value that is no TOML on its own is taken as a plain string: --set method=fidgp
         let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
         Ok(Self { key: key.to_owned(), value: parsed.unwrap_or_else(|| Value::String(value.trim().to_owned())) })
@@ -69,13 +79,21 @@ fn with_own_graph(mut config: RunConfig, path: &Path) -> RunConfig {
     config
 }
 
+/// A message that quotes a line of a file, which may be long.
+fn short(message: &str) -> String {
+    const MOST: usize = 240;
+    let cut =
+        |line: &str| line.chars().take(MOST).collect::<String>() + if line.chars().count() > MOST { "…" } else { "" };
+    message.lines().map(cut).collect::<Vec<_>>().join("\n")
+}
+
 /// Reads a config.
 ///
 /// # Errors
 /// Names the line or key that is wrong, what is known there, and the nearest known name.
 pub fn parse(text: &str, overrides: &[Override]) -> Result<RunConfig> {
     let mut table: Table =
-        text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", error.to_string().trim().to_owned()))?;
+        text.parse().map_err(|error: toml::de::Error| LabError::config("TOML", short(error.to_string().trim())))?;
     let (method, others): (Vec<_>, Vec<_>) = overrides.iter().partition(|change| change.key == "method");
     if let Some(change) = method.last().filter(|change| table.get("method") != Some(&change.value)) {
         leave_method(&mut table, change.value.as_str().and_then(methods::named));

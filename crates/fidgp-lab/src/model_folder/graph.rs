@@ -18,7 +18,6 @@ use crate::files::NETWORK_FILE;
 use crate::model::Signature;
 use crate::predict::Trained;
 use crate::record::{commit, write_atomically};
-use crate::run_folder::calibration;
 use crate::train::checkpoint;
 
 /// What was written.
@@ -127,7 +126,7 @@ fn rules(
     trained: &Trained,
     request: &GraphRequest,
 ) -> Result<(Option<(Rules, Calibration)>, Option<String>)> {
-    let Some(found) = calibration::read(folder, &trained.model)? else { return Ok((None, None)) };
+    let Some(found) = trained.rules(folder)? else { return Ok((None, None)) };
     let linearised = trained.model.posterior.is_some();
     let same = match request.weights {
         Weights::Linearised => linearised,

@@ -67,13 +67,22 @@ pub const FILES: [&str; 11] = [
     TEMPERATURE_FILE,
     TRUST_FILE,
 ];
-/// The parts that the config has the digests of: all but the card, which people write in, and the rules, which have a
-/// digest of their own of what predicts.
-const PARTS: [&str; 6] =
-    [PREPROCESSOR_FILE, WEIGHTS_FILE, NORMS_FILE, NETWORK_FILE, POSTERIOR_FILE, POSTERIOR_TENSORS_FILE];
-/// Of these, what is fitted anew: it may stand there without its digest, as in older folders, and belongs to its weights by
-/// the digest in its own header.
-const FITTED_ANEW: [&str; 2] = [POSTERIOR_FILE, POSTERIOR_TENSORS_FILE];
+/// The parts that the config has the digests of: all but the card, which people write in.
+const PARTS: [&str; 8] = [
+    PREPROCESSOR_FILE,
+    WEIGHTS_FILE,
+    NORMS_FILE,
+    NETWORK_FILE,
+    POSTERIOR_FILE,
+    POSTERIOR_TENSORS_FILE,
+    CALIBRATION_FILE,
+    TRUST_FILE,
+];
+/// Of these, what is fitted anew: it may stand there without its digest, as in older folders, and belongs to what predicts by
+/// a digest of its own.
+const FITTED_ANEW: [&str; 4] = [POSTERIOR_FILE, POSTERIOR_TENSORS_FILE, CALIBRATION_FILE, TRUST_FILE];
+/// Of these, what people remove: predictions go on without.
+const MAY_BE_GONE: [&str; 2] = [CALIBRATION_FILE, TRUST_FILE];
 /// What an export takes the place of, the config last.
 const PLACES: [&str; 12] = [
     STATISTICS_FILE,
@@ -159,7 +168,7 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
     copy_graph(&predictor.config.network, place)?;
     norms::write(&place.join(NORMS_FILE), &predictor.model.norms, &Progress::default())?;
     posterior::write(place, &predictor.model, 0)?;
-    copy_rules(run, &predictor.model, dtype, place)?;
+    copy_rules(run, predictor, dtype, place)?;
     write_atomically(&place.join(CARD_FILE), card.as_bytes())?;
     let config = ModelConfig { sha256: digests(place)?, ..config };
     json::write(&place.join(MODEL_CONFIG_FILE), &config)?;
@@ -174,11 +183,11 @@ fn copy_graph(network: &NetworkConfig, out: &Path) -> Result<()> {
 }
 
 /// The rules of a run belong to its weights to the last bit: they go with them unless these are rounded.
-fn copy_rules(run: &Path, model: &Model, dtype: Dtype, out: &Path) -> Result<()> {
+fn copy_rules(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Result<()> {
     if dtype != Dtype::F32 {
         return Ok(());
     }
-    let Some(rules) = calibration::read(run, model)? else { return Ok(()) };
+    let Some(rules) = predictor.rules(run)? else { return Ok(()) };
     rules.write(out)?;
     Trust::read(run)?.map_or(Ok(()), |trust| Ok(trust.write(out)?))
 }
@@ -199,6 +208,7 @@ fn check_parts(folder: &Path, config: &ModelConfig) -> Result<()> {
     let names: BTreeSet<_> = there.keys().chain(config.sha256.keys()).collect();
     let differs = |name: &&&String| match config.sha256.get(**name) {
         None if FITTED_ANEW.contains(&name.as_str()) => false,
+        Some(_) if MAY_BE_GONE.contains(&name.as_str()) && !there.contains_key(**name) => false,
         digest => there.get(**name) != digest,
     };
     match names.iter().find(differs) {
@@ -217,20 +227,31 @@ fn check_parts(folder: &Path, config: &ModelConfig) -> Result<()> {
     }
 }
 
-/// Puts the posterior of a model into its folder, or removes it. A kill between two steps leaves one that is whole, and its
-/// digests, or none of them, in the config.
+/// Puts the posterior of a model into its folder, or removes it.
 ///
 /// # Errors
 /// When the config is broken or the disk fails.
 pub fn keep_posterior(folder: &Path, model: &Model) -> Result<()> {
+    keep_fitted(folder, || posterior::write(folder, model, 0))
+}
+
+/// Writes what is fitted anew into a model folder. A kill between two steps leaves parts that are whole, and their digests, or
+/// none of them, in the config. In another folder it is only written.
+///
+/// # Errors
+/// When the config is broken or the disk fails.
+pub fn keep_fitted(folder: &Path, write: impl FnOnce() -> Result<()>) -> Result<()> {
     let path = folder.join(MODEL_CONFIG_FILE);
+    if folder.join(CONFIG_FILE).exists() || !path.exists() {
+        return write();
+    }
     let mut config: ModelConfig = json::read(&path)?;
     if config.sha256.is_empty() {
-        return posterior::write(folder, model, 0); // a folder from before digests
+        return write(); // a folder from before digests
     }
     config.sha256.retain(|part, _| !FITTED_ANEW.contains(&part.as_str()));
     json::write(&path, &config)?;
-    posterior::write(folder, model, 0)?;
+    write()?;
     config.sha256 = digests(folder)?;
     json::write(&path, &config)
 }
@@ -317,6 +338,7 @@ pub fn open(folder: &Path, device: Device) -> Result<Trained> {
 /// The model of a folder and the temperature that its logits are to be divided by.
 fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<f64>)> {
     let path = folder.join(MODEL_CONFIG_FILE);
+    _ = calibration::settle(folder); // a folder that cannot be written is used as it is
     let mut config: ModelConfig = json::read(&path)?;
     if let NetworkConfig::Onnx(graph) = &mut config.run.network {
         graph.path = folder.join(NETWORK_FILE);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fidgp_data::{Table, catalogue, unnamed};
+use fidgp_decision::Calibration;
 use tch::{Device, Kind, Tensor};
 
 use crate::config::{self, DataConfig, RunConfig};
@@ -11,6 +12,7 @@ use crate::files::{CONFIG_FILE, MODEL_CONFIG_FILE};
 use crate::json;
 use crate::model::{Model, Signature};
 use crate::record::RESULTS_FILE;
+use crate::run_folder::calibration::{self, Predicting};
 use crate::run_folder::{read_classes, read_view, restore, restore_as_trained, restore_to_fit};
 use crate::source::{TableSource, TableView, View};
 
@@ -79,8 +81,22 @@ impl Trained {
         Ok(json::read::<Exported>(&model)?.run)
     }
 
+    /// What predicts, as rules for decisions know it.
+    pub fn predicting(&self) -> Predicting<'_> {
+        Predicting { model: &self.model, view: self.view.as_ref(), table: self.table.as_ref() }
+    }
+
+    /// The rules for decisions in a folder, where there are any.
+    ///
+    /// # Errors
+    /// When they are broken, or not of this model.
+    pub fn rules(&self, folder: &Path) -> Result<Option<Calibration>> {
+        self.predicting().rules(folder)
+    }
+
     /// The network of a run, its weights not read.
     fn untrained(run: &Path, device: Device, data: Option<&Path>) -> Result<Self> {
+        _ = calibration::settle(run); // a folder that cannot be written is used as it is
         let config = config::read(&run.join(CONFIG_FILE), &[])?;
         if config.data.has_splits() {
             let why = "= \"uci\" keeps no weights of its splits, so there is no model to use";

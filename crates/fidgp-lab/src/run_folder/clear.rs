@@ -5,6 +5,7 @@ use std::path::Path;
 
 use fidgp_decision::{CALIBRATION_FILE, TRUST_FILE};
 
+use super::calibration;
 use crate::error::{LabError, Result};
 use crate::files::{
     CLASSES_FILE, COMMAND_FILE, CONFIG_FILE, NETWORK_FILE, NORMS_FILE, OOD_FOLDER, POSTERIOR_FILE,
@@ -14,8 +15,8 @@ use crate::model::MEMBERS;
 use crate::record::{EPOCHS_FILE, EXAMPLES_FILE, MAPS_FOLDER, RESULTS_FILE};
 use crate::report;
 
-/// The folders that a training fills inside a run's own.
-pub const RUN_FOLDERS: [&str; 4] = ["checkpoint", "splits", MEMBERS, MAPS_FOLDER];
+/// The folders that a training, or what is fitted afterwards, fills inside a run's own.
+pub const RUN_FOLDERS: [&str; 5] = ["checkpoint", "splits", MEMBERS, MAPS_FOLDER, calibration::READY];
 
 /// Forgets what was measured of a run's weights beside its results, which others would be taken for.
 pub fn forget_measurements(run: &Path) -> Result<()> {

@@ -89,7 +89,7 @@ impl EpochWriter {
             self.file = rewritten(&self.path, &lines_before(&self.path, record.epoch)?)?;
         }
         let line = serde_json::to_string(record).map_err(std::io::Error::from);
-        let written = line.and_then(|line| self.file.write_all((line + "\n").as_bytes()));
+        let written = line.and_then(|line| write::append(&mut self.file, &(line + "\n")));
         self.last = record.epoch;
         written.and_then(|()| self.file.flush()).map_err(RecordError::write(&self.path))
     }

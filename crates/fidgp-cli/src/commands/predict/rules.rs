@@ -7,7 +7,6 @@ use fidgp_decision::decide::{Judge, number, percent};
 use fidgp_decision::{CALIBRATION_FILE, ClassEvidence, Decision, NumberEvidence, Score};
 use fidgp_lab::LabError;
 use fidgp_lab::predict::Trained;
-use fidgp_lab::run_folder::calibration;
 use serde_json::{Value, json};
 
 /// The rules of a model; none where it was not calibrated.
@@ -24,7 +23,7 @@ pub struct Verdict {
 
 impl Rules {
     pub fn open(folder: &Path, trained: &Trained, effort: Effort) -> Result<Self, LabError> {
-        let found = calibration::read(folder, &trained.model)?;
+        let found = trained.rules(folder)?;
         if let Some(found) = &found
             && (effort.draws != Some(found.draws) || effort.tolerance.is_some())
         {

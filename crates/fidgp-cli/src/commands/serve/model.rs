@@ -9,7 +9,6 @@ use fidgp_decision::decide::Judge;
 use fidgp_decision::monitor::Watch;
 use fidgp_lab::LabError;
 use fidgp_lab::predict::{ClassPrediction, NumberPrediction, PixelPrediction, Predictor, Trained};
-use fidgp_lab::run_folder::calibration;
 use fidgp_lab::source::{TableView, View};
 use fidgp_serve::answer::{Decision, Interval, LabelSet, OutOfDistribution, Ranked};
 use fidgp_serve::{Answer, Item, Model, ModelError, Options, Outputs, Prediction, Signature, Takes, Uncertainty};
@@ -46,7 +45,7 @@ impl ServedModel {
     /// # Errors
     /// When it cannot predict, or the rules are of another model.
     pub fn new(folder: &Path, trained: Trained, most_pixels: Option<u64>) -> Result<Self, LabError> {
-        let calibration = calibration::read(folder, &trained.model)?;
+        let calibration = trained.rules(folder)?;
         let judge = calibration.as_ref().map(Judge::new).transpose()?;
         let judged_draws = calibration.as_ref().map_or(0, |calibration| calibration.draws);
         let watch = calibration.map(Watch::new).transpose()?;
