@@ -126,7 +126,7 @@ fn every_method_learns_the_curve() {
 
 #[test]
 fn every_method_learns_real_images() {
-    for method in METHODS.iter().copied() {
+    for method in METHODS {
         // dropout learns more slowly, and so do small inducing matrices and an SVGP head, whose logits are noisy
         let epochs = match method.name() {
             "mc-dropout" | "laplace" => 16,

@@ -9,7 +9,7 @@ use built::proto::*;
 use built::*;
 use fidgp::Key;
 use fidgp::layer::{Mode, Network, Pass, init, trace_to_output};
-use fidgp_onnx::{Exported, Graph, Import, Inspection, Outputs, Plain, Wanted, self_contained};
+use fidgp_onnx::{Exported, Graph, Import, Inspection, Outputs, Plain, Source, Wanted, self_contained};
 use prost::Message;
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -203,13 +203,15 @@ fn norms_of_a_training_go_out_with_their_statistics() {
     let source = model(vec![node("MatMul", &["x", "fc.weight"], &["h"]), norm], constants.collect());
     let folder = tempfile::tempdir().unwrap();
     let (import, store) = filled(&source);
+    let path = written(folder.path(), &source);
     let exported = Exported {
-        source: &written(folder.path(), &source),
+        source: Source::File(&path),
         import: &import,
         draws: vec![store.variables().into_iter().collect()],
         normalisation: None,
         axes: 2,
         outputs: Outputs::Classes { classes: 2, temperature: 1.0 },
+        rules: None,
         metadata: BTreeMap::new(),
         half: false,
         linearised: None,

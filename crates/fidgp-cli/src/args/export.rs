@@ -18,6 +18,7 @@ use super::Place;
     fidgp export models/cifar100-resnet18-fidgp --format onnx --draws mean --out resnet18.onnx\n  \
     fidgp export models/cifar100-resnet18-fidgp --format torch --draw 3 --out draw3.safetensors"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct Export {
     /// A run folder or a model folder
     #[arg(value_name = "RUN|MODEL")]

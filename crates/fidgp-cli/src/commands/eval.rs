@@ -1,5 +1,6 @@
 //! `fidgp eval`
 
+use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -68,10 +69,10 @@ fn corrupt(arguments: &Eval, names: &str, trained: Trained, context: RunContext)
         let heads: Vec<_> = std::iter::once("severity").chain(corruptions::HEADS).map(str::to_owned).collect();
         let mut text = format!("{:<8}{}\n", heads[0], line(&heads));
         for row in corruptions::rows(&document) {
-            text += &format!("{:>8}{}\n", row[0], line(&row));
+            _ = writeln!(text, "{:>8}{}", row[0], line(&row));
         }
         let count = document.corruptions.len();
-        text += &format!("means over {count} corruptions of {} test images; {}\n", document.images, document.basis);
+        _ = writeln!(text, "means over {count} corruptions of {} test images; {}", document.images, document.basis);
         super::print(&text)?;
     }
     tell!("wrote {}", page.display());

@@ -17,7 +17,7 @@ fn signature() -> Signature {
     let features = columns.iter().map(|column| column.name.clone()).collect();
     let takes = Takes::Rows { features, example: Vec::new(), columns };
     let gives = Outputs::Classes(vec!["a".to_owned(), "b".to_owned()]);
-    Signature { takes, gives, levels: vec![0.9, 0.95], scores_ood: true, decides: true }
+    Signature { takes, gives, levels: vec![0.9, 0.95], scores_ood: true, decides: true, draws: 8 }
 }
 
 /// Numbers alone.

@@ -288,7 +288,9 @@ fn brightness(planes: &mut Planes, more: f64, _: &mut ChaCha8Rng) -> Result<()> 
 fn contrast(planes: &mut Planes, left: f64, _: &mut ChaCha8Rng) -> Result<()> {
     for plane in &mut planes.channels {
         let mean = plane.iter().sum::<f64>() / plane.len() as f64;
-        plane.iter_mut().for_each(|value| *value = mean + left * (*value - mean));
+        for value in plane.iter_mut() {
+            *value = mean + left * (*value - mean);
+        }
     }
     Ok(())
 }

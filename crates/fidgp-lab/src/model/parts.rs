@@ -94,6 +94,6 @@ impl fidgp::linearised::Others for OwnPart {
 
 const POSTERIOR: &str = "the linearised posterior";
 
-fn of_group(error: LabError) -> fidgp::Error {
-    fidgp::Error::Across(error.to_string())
+fn of_group(error: impl Into<LabError>) -> fidgp::Error {
+    fidgp::Error::Across(error.into().to_string())
 }

@@ -120,12 +120,11 @@ fn check(trained: &Trained, request: &GraphRequest) -> Result<()> {
     Ok(())
 }
 
+/// The rules of a calibrated model, and why there are none.
+type FoundRules = (Option<(Rules, Calibration)>, Option<String>);
+
 /// The rules of a calibrated model, where they are for what the graph predicts; else why they are not.
-fn rules(
-    folder: &Path,
-    trained: &Trained,
-    request: &GraphRequest,
-) -> Result<(Option<(Rules, Calibration)>, Option<String>)> {
+fn rules(folder: &Path, trained: &Trained, request: &GraphRequest) -> Result<FoundRules> {
     let Some(found) = trained.rules(folder)? else { return Ok((None, None)) };
     let linearised = trained.model.posterior.is_some();
     let same = match request.weights {

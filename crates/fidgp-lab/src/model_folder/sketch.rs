@@ -122,7 +122,7 @@ impl Walk<'_> {
 
     /// `relu(branch(x) + shortcut(x))`
     fn block(&mut self, x: &str, name: &str) -> Result<String> {
-        let count = (1..).take_while(|i| self.operations.contains_key(&format!("{name}.conv{i}"))).count();
+        let count = (1..=3).take_while(|i| self.operations.contains_key(&format!("{name}.conv{i}"))).count();
         let mut h = x.to_owned();
         for number in 1..=count {
             h = self.normed(&h, &format!("{name}.conv{number}"), &format!("{name}.bn{number}"))?;

@@ -65,7 +65,11 @@ impl<'a> Values<'a> {
             let drawn = Pass::draw_many(&inducing, &self.factors, &[key.at(k)], false)?.pop();
             let mut all = self.all(&drawn.ok_or_else(|| LabError::config(option, "gave no weights"))?)?;
             let own = model.norms.get(k as usize).filter(|_| !inducing.is_empty());
-            all.extend(own.into_iter().flat_map(|norm| norm.named()).map(|(name, held)| (name, held.shallow_clone())));
+            all.extend(
+                own.into_iter()
+                    .flat_map(fidgp::layer::NormStatistics::named)
+                    .map(|(name, held)| (name, held.shallow_clone())),
+            );
             Ok(all)
         })
     }
