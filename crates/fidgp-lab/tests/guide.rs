@@ -208,7 +208,7 @@ fn the_guide_has_no_key_too_many() {
         .map(|text| resolved(text, None))
         .into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(&REGRESSION, Some(change))));
-    let graph = "network={kind=\"onnx\", path=\"a.onnx\", input=\"x\", output=\"y\"}";
+    let graph = "network={kind=\"onnx\", path=\"a.onnx\", input=\"x\", output=\"y\", sha256=\"0\"}";
     let tables = tables.chain([resolved(&IMAGES, Some(graph))]);
     let known: std::collections::BTreeSet<_> =
         tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();

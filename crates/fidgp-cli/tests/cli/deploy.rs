@@ -241,11 +241,11 @@ fn every_shipped_model_predicts_real_pictures() {
         };
         let right = said["inputs"].as_array().unwrap().iter().filter(right).count();
         assert!(right >= 4, "{}: {right} of 8 right\n{said}", model.path().display());
-        // its statistics are of eight draws: a bound that would need more is said to be missed
+        // a bound that would need more draws than there are is said to be missed
         let apple = fixture("cifar100-pictures/apple.png");
         let model = model.path();
         let strict = ["predict", words(&model), words(&apple), "--tolerance", "1e-6", "--draws", "64", "--json"];
-        let said = Place::new().fidgp(&strict).ends(0).says(&["--tolerance 0.000001 is missed: after 8 weight draws"]);
+        let said = Place::new().fidgp(&strict).ends(0).says(&["--tolerance 0.000001 is missed: after 256 draws"]);
         let said: Value = serde_json::from_str(&said.out).unwrap();
         assert!(said["inputs"][0]["error"].as_f64().unwrap() > 1e-6, "{said}");
     }

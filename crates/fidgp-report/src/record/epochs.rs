@@ -90,8 +90,15 @@ impl EpochWriter {
         }
         let line = serde_json::to_string(record).map_err(std::io::Error::from);
         let written = line.and_then(|line| write::append(&mut self.file, &(line + "\n")));
+        let written = written.and_then(|()| self.file.flush());
+        if written.is_err() {
+            // a part of the line may stand there: without it the next one begins a line of its own
+            if let Ok(whole) = lines_before(&self.path, usize::MAX).and_then(|kept| rewritten(&self.path, &kept)) {
+                self.file = whole;
+            }
+        }
         self.last = record.epoch;
-        written.and_then(|()| self.file.flush()).map_err(RecordError::write(&self.path))
+        written.map_err(RecordError::write(&self.path))
     }
 }
 

@@ -208,7 +208,7 @@ fn roles_are_said_where_parameters_are_made() {
         ("net.twice.z_row", Role::Prior),
         ("net.twice.inducing_mean", Role::Posterior),
         ("net.twice._lamda", Role::Posterior),
-        ("net.norm.running_var", Role::Buffer),
+        ("net.never.running_var", Role::Buffer),
         ("free", Role::Undecayed),
     ] {
         assert_eq!(all.get(name), Some(&role), "{name} of {:?}", all.keys());

@@ -71,7 +71,7 @@ fn warn_of_errors(said: &[(PathBuf, ClassPrediction)], tolerance: Option<f64>) {
         return;
     };
     tell!(
-        "warning: --tolerance {bound} is missed: after {draws} weight draws, the most there are, probabilities are off by up to {error:.2e}"
+        "warning: --tolerance {bound} is missed: after {draws} draws, the most there are, probabilities are off by up to {error:.2e}"
     );
 }
 
