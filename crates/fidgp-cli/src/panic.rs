@@ -13,8 +13,9 @@ pub fn say_what_to_report() {
 
 /// What is said where libtorch was refused memory, which no check foresees: how much there is, is known by asking for it.
 fn out_of_memory(words: &str) -> Option<String> {
-    let is_refused =
-        ["can't allocate memory", "not enough memory", "out of memory"].iter().any(|said| words.contains(said));
+    let is_refused = ["can't allocate memory", "not enough memory", "out of memory", "bad_alloc"]
+        .iter()
+        .any(|said| words.contains(said));
     let wanted = words.split_once("tried to allocate ").or_else(|| words.split_once("Tried to allocate "));
     let wanted = wanted.map_or("more", |(_, rest)| rest.split_once(". ").map_or(rest, |(amount, _)| amount));
     let wanted: String = wanted.chars().take(40).collect();
