@@ -17,9 +17,9 @@ use super::train::{data_root, threads_for};
 use crate::args::Calibrate;
 use crate::progress::ExampleBar;
 
-/// Said of a temperature that is an end of its range.
-const EDGE: &str = "That is an end of the range it is looked for in, 1/20 to 20: the validation NLL falls further beyond it, \
-    which few validation examples or a network far from trained may cause. Do not trust it.\n";
+/// Said where the best temperature is an end of its range.
+const EDGE: &str = "The best temperature lies beyond the range that is searched, 1/20 to 20, so none is used: there are few \
+    examples, or the network is far from trained.\n";
 
 pub fn run(arguments: &Calibrate) -> Outcome {
     arguments.asked().check()?;

@@ -112,7 +112,7 @@ fn table(comparison: &Comparison) -> String {
     for (one, with) in all.iter().filter_map(|one| Some((one, one.tempered.as_ref()?))) {
         let said = TEMPERED.iter().filter_map(|metric| Some(format!("{metric} {}", with.metrics.get(*metric)?)));
         let said: Vec<_> = said.collect();
-        let edge = if with.at_edge { " (an end of its range: do not trust it)" } else { "" };
+        let edge = if with.at_edge { " (none: the best is beyond its range)" } else { "" };
         let _ = writeln!(text, "{:<width$}  temperature {}{edge}: {}", one.name, with.temperature, said.join(", "));
     }
     for (one, (set, scores)) in all.iter().flat_map(|one| one.ood.iter().map(move |of_set| (one, of_set))) {

@@ -67,12 +67,15 @@ pub(super) fn of_batches(
     chunks: Chunks,
 ) -> Result<Temperature> {
     let (logits, labels) = logits(config, model, count, chunks)?;
-    let fitted = temperature::fit(&logits, &labels)?;
+    let best = temperature::fit(&logits, &labels)?;
+    // there the examples say too little of where the best one is: none is used
+    let at_edge = temperature::at_edge(best);
+    let fitted = if at_edge { 1.0 } else { best };
     let [(nll_before, ece_before), (nll_after, ece_after)] =
         [quality(&logits, &labels, 1.0)?, quality(&logits, &labels, fitted)?];
     Ok(Temperature {
         temperature: fitted,
-        at_edge: temperature::at_edge(fitted),
+        at_edge,
         examples: labels.size()[0] as usize,
         step,
         weights_sha256: Some(checkpoint::sha256_of(&model.store)?),

@@ -81,7 +81,7 @@ fn tempered(contenders: &[Contender]) -> Option<Section> {
     let cell = |spread: Option<&Spread>| spread.map_or("–".to_owned(), Spread::to_string);
     let row = |one: &Contender| {
         let with = one.tempered.as_ref()?;
-        let edge = if with.at_edge { " (end of its range)" } else { "" };
+        let edge = if with.at_edge { " (none: the best is beyond its range)" } else { "" };
         let both = TEMPERED.map(|metric| [cell(one.metrics.get(metric)), cell(with.metrics.get(metric))]);
         let mut cells = vec![one.name.clone(), format!("{}{edge}", with.temperature)];
         cells.extend(both.into_iter().flatten());

@@ -54,6 +54,9 @@ impl ServedModel {
         let (predictor, most_pixels) =
             (Predictor::new(trained, None, WeightDraws::MEMORY)?, most_pixels.unwrap_or(usual));
         signature.draws = predictor.draws(Effort::default());
+        // a linearised posterior draws no weights: the rules are for what it gives by itself
+        let linearised = predictor.trained().model.posterior.is_some();
+        let judged_draws = if linearised { signature.draws } else { judged_draws };
         let mut served = Self { predictor, signature, judge, watch, judged_draws, most_pixels };
         served.warm_up()?;
         Ok(served)
@@ -186,7 +189,7 @@ impl ServedModel {
         for answer in answers.iter_mut().flatten().filter(|answer| answer.decision.is_some()) {
             let draws = self.judged_draws;
             answer.flags.push(format!(
-                "decision, sets, intervals and p-value are for {draws} weight draws; leave out draws and tolerance"
+                "decision, sets, intervals and p-value are for {draws} draws; leave out draws and tolerance"
             ));
         }
     }
