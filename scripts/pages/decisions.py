@@ -35,7 +35,17 @@ def by_class():
     one = record()["by_class"]
     plain, own = one["coverage_of_plain_sets"], one["coverage"]
     return (f"Class by class, at level {percent(one['level'], 0)} % and with at least {one['fewest']} examples of each class: sets for all classes together cover single classes with "
-            f"{percent(plain['lowest'], 1)} … {percent(plain['highest'], 1)} % over all divisions; with `--by-class` it is {percent(own['lowest'], 1)} … {percent(own['highest'], 1)} %, with {one['mean_size']:.1f} classes in a set.")
+            f"{percent(plain['lowest'], 1)} … {percent(plain['highest'], 1)} % over all divisions; with `--by-class` it is {percent(own['lowest'], 1)} … {percent(own['highest'], 1)} %, with {one['mean_size']:.1f} classes in a set. "
+            f"The counts of single classes follow their beta-binomial law: KS p = {p_value(one['law']['p'])} over {one['law']['counts']} counts.")
+
+
+def table_laws():
+    rows = ["| table | level % | mean coverage % | theory % | ± over divisions | ± by theory | KS p |", "|---" * 7 + "|"]
+    for name, table in record()["tables"].items():
+        for one in table["laws"].values():
+            cells = [name, percent(one["level"], 0), *(percent(one[key]) for key in ("mean", "expected", "sd", "expected_sd")), p_value(one["p"])]
+            rows.append("| " + " | ".join(cells) + " |")
+    return rows
 
 
 def checked(what, rules):
@@ -45,7 +55,7 @@ def checked(what, rules):
         if one["splits"] == 0:
             rows.append(f"| {what} | {one['what']} | – | – | – | – | – | 0 |")
             continue
-        cells = [what, one["what"], percent(one["promised"], 0), percent(one["mean"]), percent(one["sd"]), percent(one["on_the_good_side"], 1), percent(one["kept"], 1), str(one["splits"])]
+        cells = [what, one["what"], percent(one["promised"], 0), percent(one["mean"]), "–" if one["sd"] is None else percent(one["sd"]), percent(one["on_the_good_side"], 1), percent(one["kept"], 1), str(one["splits"])]
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 
@@ -63,7 +73,7 @@ def answered():
     found = record()
     tables = [(name, table["rules"]) for name, table in found["tables"].items()]
     said = [f"{name}: {percent(rules['answered'], 1)} % answered, {rules['silent']} of {found['splits']} divisions without a threshold" for name, rules in [("CIFAR-100", found["rules"]), *tables]]
-    return "Mean share of inputs that were answered. " + "; ".join(said) + ". For tables an answer counts as wrong if its error is among the largest fifth."
+    return "Mean share of inputs that were answered. " + "; ".join(said) + ". For tables an answer counts as wrong if its error is among the largest fifth; each table has an error rate of its own to keep."
 
 
 def p_values():
@@ -87,7 +97,8 @@ def monitored():
         which, share = name.split()
         delay = "–" if change["median_lines"] is None else f"{change['median_lines']:.0f}"
         rows.append(f"| {FOREIGN[which]} | {percent(float(share), 0)} % | {change['months']} | {change['seen']} | {delay} | {change['false_alarms_before']} |")
-    said = f"**Monitor**: false alarms in {one['false_alarms']} of {one['months']} quiet months of {one['lines']} labelled lines (at most 5 % are promised)."
+    quiet = ", ".join(f"{name} {table['false_alarms_of_monitor']}" for name, table in record()["tables"].items())
+    said = f"**Monitor**: false alarms in {one['false_alarms']} of {one['months']} quiet months of {one['lines']} labelled lines (at most 5 % are guaranteed). Tables, the rows that were held back as one log with labels: {quiet} of {record()['splits']}."
     return [said, "", *rows]
 
 
@@ -104,4 +115,4 @@ def decisions():
             f"{found['examples']} test pictures, {lac['fitted']} for the rules and {lac['held_back']} (sets) or {found['examples'] - lac['fitted']} (rules) to count. Tables: the network was trained on one half of the rows; the other half is split in two. "
             "In theory coverage follows a beta-binomial distribution if the last class of a set is chosen at random; KS p is the Kolmogorov–Smirnov test against it. `fidgp calibrate` always keeps the last class (as shipped), "
             "so that an input has one set: the coverage is at least as high, and the sets are larger.")
-    return [lead, "", *sets(), "", by_class(), "", *promises(), "", answered(), "", p_values(), "", *power(), "", *monitored(), "", mapie()]
+    return [lead, "", *sets(), "", by_class(), "", *table_laws(), "", *promises(), "", answered(), "", p_values(), "", *power(), "", *monitored(), "", mapie()]
