@@ -24,7 +24,7 @@ bench: setup ## time training and prediction beside plain PyTorch, as ratios
 lint: setup ## formatting, clippy, the links of the API's pages and, where it is installed, cargo deny
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --workspace --no-deps -q
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --release --workspace --exclude fidgp-cli --no-deps -q
 	scripts/links
 	scripts/readme --check
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny not installed, licences and advisories not checked" >&2; fi

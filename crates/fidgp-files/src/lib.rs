@@ -1,4 +1,4 @@
-//! Files that nobody vouches for. What is read has [limits]; what is written is there whole or not at all ([write]), and
+//! Files that nobody vouches for. What is read has [limits]; what is written is there whole or not at all ([mod@write]), and
 //! goes where its path says, never where a link points; what is shown of a name cannot steer a terminal ([shown()]).
 
 mod fault;

@@ -47,7 +47,7 @@ pub fn write(path: &Path, norms: &[NormStatistics], of: &Progress) -> Result<()>
     checkpoint::save(path, &tensors, of)
 }
 
-/// Reads what [`write`] wrote, for weights of this training step. Says so when they are wanted and not there.
+/// Reads what [`write()`] wrote, for weights of this training step. Says so when they are wanted and not there.
 pub fn read(path: &Path, step: u64, config: &RunConfig, model: &Model) -> Result<Vec<NormStatistics>> {
     let store = &model.store;
     if !path.exists() {

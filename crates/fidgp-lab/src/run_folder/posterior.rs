@@ -129,7 +129,7 @@ pub fn forget_before_training(config: &RunConfig, run: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads what [`write`] wrote, for weights of this training step; none where there is none.
+/// Reads what [`write()`] wrote, for weights of this training step; none where there is none.
 pub fn read(folder: &Path, step: u64, model: &Model) -> Result<Option<LinearisedPosterior>> {
     let (copy, path) = (folder.join(POSTERIOR_FILE), folder.join(POSTERIOR_TENSORS_FILE));
     if !copy.exists() && !path.exists() {

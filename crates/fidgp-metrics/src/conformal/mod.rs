@@ -2,7 +2,7 @@
 //!
 //! The only assumption: the examples they are calibrated on and those to come are exchangeable, and the model was not
 //! trained on them. Of the promise this is left to chance: with n calibration examples the coverage of all data to
-//! come follows `Beta(k, n + 1 − k)`, `k = ⌈(n + 1)·level⌉` ([`coverage_law`]).
+//! come follows `Beta(k, n + 1 − k)`, `k = ⌈(n + 1)·level⌉` (`coverage_law`).
 
 mod by_class;
 mod classes;
