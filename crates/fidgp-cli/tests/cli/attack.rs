@@ -198,21 +198,16 @@ fn a_report_holds_nothing_from_outside() {
     put(&place, "run/maps/own.png", b"own");
     symlink(place.path("secret.txt"), place.path("run/maps/link.png")).unwrap();
     let outside = place.path("secret.txt").display().to_string();
-    for name in [
-        &*outside,
-        "../../secret.txt",
-        "../../../run/../secret.txt",
-        "x/../../../secret.txt",
-        "..",
-        "link.png",
-        "own.png\\u0000",
-    ] {
+    for name in [&*outside, "../../secret.txt", "../../../run/../secret.txt", "x/../../../secret.txt", "..", "link.png"]
+    {
         put(&place, "run/results.json", text.replace(maps, &format!("\"maps\": [\"{name}\"]")).as_bytes());
-        survived(&place, &["report", "run", "--out", "r.html"]);
-        let page = fs::read_to_string(place.path("r.html")).unwrap_or_default();
-        assert!(!page.contains(secret.trim()) && !page.contains(&base64(secret.as_bytes())), "{name}");
-        _ = fs::remove_file(place.path("r.html"));
+        refused(&place, &["report", "run", "--out", "r.html"], &["results.json"]);
+        assert!(!place.path("r.html").exists(), "{name}");
     }
+    // a name that no file can have is a map that is not there
+    put(&place, "run/results.json", text.replace(maps, "\"maps\": [\"own.png\\u0000\"]").as_bytes());
+    place.fidgp(&["report", "run", "--out", "r.html"]).ends(0);
+    assert!(!fs::read_to_string(place.path("r.html")).unwrap().contains(&base64(b"own")));
     // nor where the folder of the maps leads out
     fs::remove_dir_all(place.path("run/maps")).unwrap();
     symlink(place.path("."), place.path("run/maps")).unwrap();
@@ -415,7 +410,7 @@ fn numbers_of_configs() {
     }
     let deep = vec!["a"; 20_000].join(".") + "=1";
     let said = survived(&place, &["train", "c.toml", "--set", &deep]); // the message repeats what was typed
-    said.says(&["names in one key"]);
+    said.ends(2).says(&["names in one key"]);
     for text in ["[".repeat(200_000), "{a=".repeat(100_000)] {
         place.write("deep.toml", &format!("a={text}"));
         refused(&place, &["train", "deep.toml"], &["deep.toml"]);

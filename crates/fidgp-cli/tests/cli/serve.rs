@@ -134,6 +134,21 @@ fn a_picture_is_answered_as_predict_answers() {
     assert_eq!(log.lines().count(), 2, "{log}");
 }
 
+/// A closed form draws nothing: its answers are those that the rules were fitted to.
+#[test]
+fn rules_of_a_closed_form_are_for_its_answers() {
+    let place = crate::decisions::place();
+    for command in ["fit-posterior", "calibrate"] {
+        place.fidgp(&[command, "run", "--data", "data", "--device", "cpu"]).ends(0);
+    }
+    let serving = Serving::start(&place, &["run"]);
+    let row = json!({"row": {"size, m2": 0.5, "age": 0.5}}).to_string();
+    let (status, said) = serving.ask("POST", "/predict", "application/json", row.as_bytes());
+    let answer = &said["inputs"][0];
+    assert!(status == 200 && answer["decision"].is_string(), "{said}");
+    assert_eq!((&answer["draws"], &answer["flags"]), (&json!(0), &json!([])), "{said}");
+}
+
 /// A row with texts and gaps is answered as `fidgp predict` answers, by both protocols.
 #[test]
 fn a_row_of_texts_is_answered_as_predict_answers() {
