@@ -87,6 +87,8 @@ pub enum StructureConfig {
     Kronecker,
     /// The leading directions of the training data.
     LowRank,
+    /// Distances of features from those of the classes.
+    Classes,
 }
 
 /// A precision, or `"evidence"`.
@@ -128,15 +130,16 @@ pub enum ConditionalConfig {
 }
 
 impl LinearisedConfig {
-    /// The settings of the fit. Of features `auto` is layer by layer, which is how they were chosen.
+    /// The settings of the fit. Of features `auto` are distances from the classes.
     pub fn fit(&self, directions: Directions) -> FitConfig {
         FitConfig {
             structure: match self.structure {
-                StructureConfig::Auto if directions == Directions::Features => StructureKind::Kronecker,
+                StructureConfig::Auto if directions == Directions::Features => StructureKind::Classes,
                 StructureConfig::Auto => StructureKind::Auto,
                 StructureConfig::Dense => StructureKind::Dense,
                 StructureConfig::Kronecker => StructureKind::Kronecker,
                 StructureConfig::LowRank => StructureKind::LowRank { rank: self.rank },
+                StructureConfig::Classes => StructureKind::Classes,
             },
             prior: match self.prior_precision {
                 PrecisionConfig::Number(number) => PriorPrecision::Given(number),
@@ -194,6 +197,9 @@ impl RunConfig {
                     "= \"kept\" has no effect on features; leave it out, or set posterior.directions = \"gradients\"";
                 return refused("conditional", why);
             }
+        } else if linearised.structure == StructureConfig::Classes {
+            let why = "= \"classes\" is for features; use posterior.directions = \"features\", or another structure";
+            return refused("structure", why);
         }
         if own_noise && (self.predicts_classes() || self.data.has_images()) {
             return refused("noise", "= \"evidence\" is for regressions: classes have no noise level; leave it out");

@@ -79,7 +79,7 @@ fn root(posterior: &LinearisedPosterior, layers: &[Carried]) -> Result<Tensor> {
         parts.push(eye.f_narrow(1, start, layer.size())?.f_reshape([1, size, rows, cols])?);
         start += layer.size();
     }
-    let covariance = posterior.structure.covariance(&Jacobian { layers: parts })?.f_squeeze_dim(0)?;
+    let covariance = posterior.structure.covariance(&Jacobian { layers: parts, shares: None })?.f_squeeze_dim(0)?;
     let (values, vectors) = covariance.f_linalg_eigh("L")?;
     Ok((vectors * values.f_clamp_min(0.0)?.f_sqrt()?).f_to_kind(Kind::Float)?)
 }

@@ -23,7 +23,7 @@ const RECORD: &str = "posterior";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PosteriorRecord {
-    /// dense, kronecker or low-rank.
+    /// dense, kronecker, low-rank or classes.
     pub structure: String,
     /// Whether it is linear in readouts of features instead of in the inducing matrices.
     #[serde(default)]

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tch::{Kind, Tensor};
 
 use super::{
-    Directions, Evidence, Misfit, Others, OwnConditional, Precision, Structure, StructureKind, Tangent, curvature,
+    Directions, Evidence, Jacobian, Misfit, Others, OwnConditional, Precision, Structure, StructureKind, Tangent,
+    curvature,
 };
 use crate::layer::Curvature;
 use crate::linalg::check_finite;
@@ -124,7 +125,11 @@ pub fn fit_with(
             };
             match tangent.directions {
                 Directions::Gradients => gather.add(&linearised.jacobian.mixed(&curvature::root(&curvature))),
-                Directions::Features => gather.add(&linearised.jacobian), // every example counts alike
+                // every example counts alike; a law without classes has none of their shares
+                Directions::Features => {
+                    let shares = linearised.jacobian.shares.filter(|_| curvature.outer.is_some());
+                    gather.add(&Jacobian { shares, ..linearised.jacobian })
+                }
             }
         })?;
     }
@@ -151,7 +156,9 @@ fn settled(
     let misfit = misfit.filter(|_| config.noise == NoiseLevel::Evidence);
     let evidence = Evidence { eigenvalues: structure.eigenvalues().shallow_clone(), energy: tangent.energy(), misfit };
     let precision = match config.prior {
-        _ if tangent.directions == Directions::Features => of_features(&evidence, examples, config),
+        _ if tangent.directions == Directions::Features => {
+            of_features(&evidence, examples, config, structure.centres().map(|k| (k, tangent.layers().len())))
+        }
         PriorPrecision::Evidence => evidence.best(),
         PriorPrecision::Given(prior) => evidence.best_curvature(prior),
     }
@@ -167,15 +174,24 @@ fn settled(
     })
 }
 
-/// δ and s under which an output has the wanted mean variance on the training inputs.
-fn of_features(evidence: &Evidence, examples: i64, config: &FitConfig) -> Precision {
+/// The most by which the distance of an unseen input may be larger.
+const MOST_UNSEEN: f64 = 4.0;
+
+/// δ and s under which an output has the wanted mean variance on the training inputs. Distances from so many centres, in so many
+/// layers, are to have its root on average, on inputs like those of the fit that were not in it: a Gaussian's distance from what
+/// was estimated of it in γ directions is `N/(N − γ − K)` times as large there.
+fn of_features(evidence: &Evidence, examples: i64, config: &FitConfig, centres: Option<(i64, usize)>) -> Precision {
     let thousandths = if let PriorPrecision::Given(number) = config.prior { number } else { 1.0 };
     let ridge = Precision {
         prior: 1e-3 * thousandths * evidence.eigenvalues.mean(Kind::Double).double_value(&[]),
         curvature: 1.0,
     };
-    // mean over inputs of Σ h/(δ + s h)/N
-    let curvature = evidence.decided(ridge) / (examples.max(1) as f64 * config.variance);
+    let (count, decided) = (examples.max(1) as f64, evidence.decided(ridge));
+    let (wanted, unseen) = centres.map_or((config.variance, 1.0), |(centres, layers)| {
+        let left = count - decided / layers.max(1) as f64 - centres as f64;
+        (config.variance.sqrt(), count / left.max(count / MOST_UNSEEN))
+    });
+    let curvature = unseen * decided / (count * wanted); // the mean over inputs of Σ h/(δ + s h) is decided/N
     Precision { prior: ridge.prior * curvature, curvature }
 }
 

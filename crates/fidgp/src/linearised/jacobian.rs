@@ -7,6 +7,8 @@ use tch::{Kind, Tensor};
 pub struct Jacobian {
     /// For each layer `[N, K, R, C]`.
     pub layers: Vec<Tensor>,
+    /// Of features: what each class has of an input, the network's probabilities. `[N, K]`
+    pub shares: Option<Tensor>,
 }
 
 impl Jacobian {
@@ -26,7 +28,7 @@ impl Jacobian {
             let [n, _, r, c] = layer.size()[..] else { unreachable!("layers have four axes") };
             mixture.mt().to_kind(layer.kind()).matmul(&layer.flatten(2, 3)).view([n, -1, r, c])
         };
-        Self { layers: self.layers.iter().map(mix).collect() }
+        Self { layers: self.layers.iter().map(mix).collect(), shares: None }
     }
 
     /// N and K.

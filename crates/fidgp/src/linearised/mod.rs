@@ -6,13 +6,15 @@
 //! `Σ⁻¹ = δI + s Σ_n J_nᵀ Λ_n J_n` and `f(x) ~ N(f_m(x), J(x) Σ J(x)ᵀ)`.
 //!
 //! With [`Directions::Features`] it is not the weights that are linear but readouts of the layers' inducing features, one
-//! forward pass and no backward one: for deep networks on images, whose gradients are smaller at unusual inputs.
+//! forward pass and no backward one: for deep networks on images, whose gradients are smaller at unusual inputs. With
+//! [`StructureKind::Classes`] the features are centred at the classes that the network considers.
 //!
 //! [`Tangent`] makes Jacobians, a [`Structure`] holds Σ, [`fit`] makes one in a single pass over the training data, and
 //! [`LinearisedPosterior`] predicts.
 
 mod alignment;
 mod carried;
+mod classes;
 mod curvature;
 mod dense;
 mod evidence;

@@ -2,7 +2,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::{LinearisedPosterior, Tangent};
+use super::{Directions, LinearisedPosterior, Tangent};
 use crate::objective::NumberLikelihood;
 use crate::predict::{ClassDraws, Classified, Gather};
 use crate::{Error, Key, Result};
@@ -148,6 +148,10 @@ impl LinearisedPosterior {
         for batch in batches {
             tangent.each(batch, |_, linearised| {
                 let covariance = self.structure.covariance(&linearised.jacobian)?;
+                let covariance = match self.directions {
+                    Directions::Gradients => covariance,
+                    Directions::Features => covariance / (tangent.temperature * tangent.temperature),
+                };
                 let covariance =
                     linearised.conditional.map_or_else(|| covariance.shallow_clone(), |own| &covariance + own);
                 each(&linearised.outputs.to_kind(Kind::Double), &covariance)

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use tch::{Kind, Tensor};
 
+use super::classes::{ClassesGather, ClassesPosterior};
 use super::dense::{DenseGather, DensePosterior};
 use super::kronecker::{KroneckerGather, KroneckerPosterior};
 use super::low_rank::{LowRankGather, LowRankPosterior};
@@ -45,6 +46,11 @@ pub trait Structure: Debug + Send {
     /// # Errors
     /// Names what does not fit.
     fn check_sides(&self, sides: &[[i64; 2]]) -> Result<()>;
+
+    /// For a law of distances, whose variance is a square: the centres they are measured from.
+    fn centres(&self) -> Option<i64> {
+        None
+    }
 
     /// The share of the trace of H that it holds.
     fn share(&self) -> f64 {
@@ -100,6 +106,8 @@ pub enum StructureKind {
         /// How many.
         rank: i64,
     },
+    /// Distances of features from those of the classes.
+    Classes,
 }
 
 /// The largest matrix that is factorised.
@@ -126,6 +134,7 @@ impl StructureKind {
                 Err(Error::setting("structure", "dense", why))
             }
             Self::Kronecker => Ok(Box::new(KroneckerGather::new(tangent))),
+            Self::Classes => Ok(Box::new(ClassesGather::new(tangent)?)),
             Self::LowRank { rank } => {
                 let most = (MOST_NUMBERS / size.max(1)).min(MOST_ROWS);
                 if (1..=most).contains(&rank) {
@@ -145,7 +154,8 @@ impl StructureKind {
             DensePosterior::KIND => Ok(Box::new(DensePosterior::restore(tensors)?)),
             KroneckerPosterior::KIND => Ok(Box::new(KroneckerPosterior::restore(tensors, layers)?)),
             LowRankPosterior::KIND => Ok(Box::new(LowRankPosterior::restore(tensors)?)),
-            _ => Err(Error::setting("structure", kind, "is not known: dense, kronecker or low-rank")),
+            ClassesPosterior::KIND => Ok(Box::new(ClassesPosterior::restore(tensors, layers)?)),
+            _ => Err(Error::setting("structure", kind, "is not known: dense, kronecker, low-rank or classes")),
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Tangent<'a> {
     pub conditional: OwnConditional,
     /// The type in which the network computes; that of its parameters when `None`.
     pub compute: Option<Kind>,
-    /// What the network divides its outputs by: readouts of features are divided by it too, as gradients are by themselves.
+    /// What the network divides its outputs by: what features add is divided by it too, as gradients are by themselves.
     pub temperature: f64,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Tangent<'a> {
         })
     }
 
-    /// One forward pass: the features of every layer, averaged over positions, of length 1 (over the temperature).
+    /// One forward pass: the features of every layer, averaged over positions, of length 1.
     fn featured(&self, x: &Tensor) -> Result<Linearised> {
         let names: Vec<&str> = self.centre.layers.iter().map(|layer| layer.name.as_str()).collect();
         let pass = self.centre.pass.with_weights(&self.centre.weights).with_taps(Taps::on(&names));
@@ -200,10 +200,11 @@ impl<'a> Tangent<'a> {
             let pooled = layer.columns(input, operation).mean_dim(1, false, Kind::Double); // [N, C]
             let length =
                 pooled.square().sum_dim_intlist(1, true, Kind::Double).sqrt().clamp_min(f64::MIN_POSITIVE.sqrt());
-            Ok((pooled / (length * self.temperature)).unsqueeze(1).unsqueeze(1)) // [N, 1, 1, C]
+            Ok((pooled / length).unsqueeze(1).unsqueeze(1)) // [N, 1, 1, C]
         };
         let layers = self.centre.layers.iter().map(feature).collect::<Result<_>>()?;
-        Ok(Linearised { outputs, jacobian: Jacobian { layers }, conditional: None })
+        let shares = Some((&outputs * self.temperature).softmax(-1, Kind::Double));
+        Ok(Linearised { outputs, jacobian: Jacobian { layers, shares }, conditional: None })
     }
 
     /// One forward pass, and a backward pass for each output.
@@ -245,7 +246,7 @@ impl<'a> Tangent<'a> {
             }
             layers.push(jacobian);
         }
-        Linearised { outputs: part(&recorded.outputs), jacobian: Jacobian { layers }, conditional }
+        Linearised { outputs: part(&recorded.outputs), jacobian: Jacobian { layers, shares: None }, conditional }
     }
 
     /// What one layer's conditional adds. `[N, K, K]`
