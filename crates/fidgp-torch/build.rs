@@ -1,9 +1,9 @@
-//! Compiles the C faces of libtorch's graph class, allocator, observers, process groups and version.
+//! Compiles the C faces of libtorch's graph class, allocator, backward nodes, observers, process groups and version.
 
 use std::path::Path;
 
 fn main() {
-    let files = ["src/graph.cpp", "src/group.cpp", "src/reads.cpp", "src/version.cpp"];
+    let files = ["src/graph.cpp", "src/group.cpp", "src/pullback.cpp", "src/reads.cpp", "src/version.cpp"];
     files.iter().chain(&["build.rs", "src/gloo_names"]).for_each(|file| println!("cargo:rerun-if-changed={file}"));
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         let library = std::env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys tells where libtorch is");

@@ -154,7 +154,7 @@ impl Architecture for VitConfig {
 
 // 3. What is done with it.
 
-/// The run: the head is Bayesian. Scores of single layers are for convolutions and for linear layers on vectors, not on tokens.
+/// The run: all layers are Bayesian, the linear ones on tokens too.
 const CONFIG: &str = r#"
 name = "vit"
 method = "fidgp"
@@ -164,7 +164,6 @@ network = { kind = "vit", depth = 2 }
 likelihood = { kind = "categorical" }
 predict = { draws = 8 }
 [inducing]
-layers = ["head"]
 inducing_rows = 8
 inducing_cols = 8
 init_sd_u = 0.09

@@ -12,7 +12,7 @@ use example::{FEW, config};
 use fidgp::layer::blocks_before_randomness;
 use fidgp_lab::config::{NetworkConfig, RunConfig, parse};
 use fidgp_lab::experiment;
-use fidgp_lab::model::{Counting, cost, prediction_macs};
+use fidgp_lab::model::{Counting, Model, Signature, cost, prediction_macs};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::record::EpochRecord;
 use fidgp_lab::run_folder::RunContext;
@@ -79,9 +79,14 @@ fn a_network_of_ones_own_is_named_trained_resumed_scored_exported_and_opened() {
     for (name, tensor) in once.model.store.variables() {
         assert_eq!(tensor, resumed.model.store.variables()[&name], "{name}");
     }
-    let geometry = &once.model.geometry;
-    assert_eq!(blocks_before_randomness(geometry), 3, "patches and both blocks run once for all draws");
+    assert_eq!(once.model.network.inducing().len(), 10, "the patches, four layers of each block, the head");
+    assert_eq!(blocks_before_randomness(&once.model.geometry), 0);
+
+    let head = config(&["inducing.layers=[\"head\"]"]).unwrap();
+    let signature = Signature::expected(&head, None).unwrap();
+    let geometry = Model::init(&head, &signature, Device::Cpu).unwrap().geometry;
+    assert_eq!(blocks_before_randomness(&geometry), 3, "patches and both blocks run once for all draws");
     assert!(geometry.iter().any(|layer| layer.name == "patches" && layer.in_block && layer.blocks_before == 0));
-    let counted = cost(&whole, Counting::Ours).unwrap();
-    assert!(prediction_macs(&whole, 1).unwrap() < 8 * counted.macs);
+    let counted = cost(&head, Counting::Ours).unwrap();
+    assert!(prediction_macs(&head, 1).unwrap() < 8 * counted.macs);
 }

@@ -28,6 +28,9 @@
 //! The fourth is [`Group`]: processes that compute together, on one machine or many, by libtorch's own process groups; where the
 //! others are is what a launcher tells ([`Launched`]).
 //!
+//! The fifth is [`attach`]: gradients that are computed by a function written by hand, where libtorch would take hundreds of small
+//! operations for what is a dozen products.
+//!
 //! This is the only crate of the workspace with `unsafe` in it.
 
 #[cfg(target_os = "linux")]
@@ -46,6 +49,7 @@ mod meeting;
 mod memory;
 #[cfg(target_os = "linux")]
 mod place;
+mod pullback;
 mod reads;
 #[cfg(target_os = "linux")]
 mod scope;
@@ -63,6 +67,7 @@ pub use group::{Group, GroupError};
 pub use launched::Launched;
 pub use machine::{driver_version, linked_libtorch};
 pub use memory::keep_freed_memory;
+pub use pullback::{CAN_ATTACH, attach};
 #[cfg(target_os = "linux")]
 pub use reads::host_reads;
 pub use version::{Versions, versions};

@@ -4,6 +4,8 @@
 //! whitened V = L_r⁻¹ U L_c⁻ᵀ the factors L cancel, and what remains is `A_rᵀ V A_c` with `A = L⁻¹ Z`: two products,
 //! no solve. [`mean`] computes that; the tests hold it against the paper's form.
 
+mod matheron;
+
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
@@ -134,6 +136,9 @@ pub fn matheron_prior_inducing(factors: &PriorFactors, noise: &MatheronNoise) ->
 /// # Errors
 /// When the factors were made without Gram factors.
 pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
+    if fidgp_torch::CAN_ATTACH && !factors.is_stacked() && whitened.dim() == 2 && noise.weight.dim() == 2 {
+        return matheron::draw(factors, whitened, scale, noise);
+    }
     let scale = of_each(scale);
     let whitened_bar = factors.whiten(&matheron_prior_inducing(factors, noise)?);
     Ok(mean(factors, &(whitened - &scale * whitened_bar)).addcmul_(&noise.weight, &scale))

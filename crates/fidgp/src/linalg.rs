@@ -123,6 +123,22 @@ fn cholesky_batched(batching: Batching, stacks: &[Named], jitter: Jitter, check:
     })
 }
 
+/// The lower Cholesky factor of one jittered matrix, without history; `make` makes it, again where more jitter is tried.
+///
+/// # Errors
+/// As [`cholesky`].
+pub(crate) fn cholesky_of(name: &str, make: &dyn Fn() -> Tensor, jitter: Jitter, check: Check) -> Result<Tensor> {
+    let matrix = make();
+    let mut diagonal = matrix.diagonal(0, -2, -1);
+    let added = diagonal.mean_dim(-1, true, matrix.kind()) * jitter.relative;
+    let _ = diagonal.g_add_(&added);
+    let (lower, info) = matrix.f_linalg_cholesky_ex(false, false)?;
+    if check == Check::Deferred {
+        return Ok(lower / info.eq(0).to_kind(matrix.kind())); // by 1, or by 0
+    }
+    if info.int64_value(&[]) == 0 { Ok(lower) } else { escalate(name, &make(), jitter) }
+}
+
 /// Inverses of lower triangular matrices.
 ///
 /// # Shapes

@@ -3,6 +3,8 @@
 //! With `K_r = Z_r Z_rᵀ + D_r²` and `K_c = Z_c Z_cᵀ + D_c²` the inducing matrix is `U ~ MN(0, K_r, K_c)`, its
 //! cross-covariance with the (unit-scale) weight W is `Z_rᵀ ⊗ Z_cᵀ`, and the marginal of W is exactly `N(0, I)`.
 
+mod side;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -237,6 +239,9 @@ pub fn factors(
     grams: Grams,
     check: Check,
 ) -> Result<Vec<PriorFactors>> {
+    if batching == Batching::Apart && fidgp_torch::CAN_ATTACH {
+        return stacks.iter().map(|priors| side::factors(priors[0], jitter, grams, check)).collect();
+    }
     let sides: Vec<Side> = stacks
         .iter()
         .flat_map(|priors| {
@@ -273,30 +278,9 @@ pub fn factors(
             });
         }
     }
-    let mut all = all.into_iter().flatten();
-    let mut sides = sides.into_iter();
-    let mut next = || all.next().zip(sides.next()).expect("two sides for each stack");
-    Ok(stacks
-        .iter()
-        .map(|_| {
-            let ((row, row_side), (col, col_side)) = (next(), next());
-            let grams = row.gram_chol.zip(col.gram_chol);
-            PriorFactors {
-                l_row: row.l,
-                l_col: col.l,
-                l_row_inverse: row.l_inverse,
-                l_col_inverse: col.l_inverse,
-                a_row: row.a,
-                a_col: col.a,
-                z_row: row_side.z,
-                z_col: col_side.z,
-                d_row: row.d,
-                d_col: col.d,
-                jitter,
-                grams: grams.map(|(z_row_chol, z_col_chol)| GramFactors { z_row_chol, z_col_chol }),
-            }
-        })
-        .collect())
+    let mut all = all.into_iter().flatten().zip(sides.into_iter().map(|side| side.z));
+    let mut next = || all.next().expect("two sides for each stack");
+    Ok(stacks.iter().map(|_| PriorFactors::of(next(), next(), jitter)).collect())
 }
 
 /// Which sides are one batch.
@@ -359,6 +343,25 @@ fn nugget(z: &Tensor, d: &Tensor, jitter: Jitter) -> Tensor {
 }
 
 impl PriorFactors {
+    /// Those of rows and of columns, each with its Z.
+    fn of((row, z_row): (SideFactors, Tensor), (col, z_col): (SideFactors, Tensor), jitter: Jitter) -> Self {
+        let grams = row.gram_chol.zip(col.gram_chol);
+        Self {
+            l_row: row.l,
+            l_col: col.l,
+            l_row_inverse: row.l_inverse,
+            l_col_inverse: col.l_inverse,
+            a_row: row.a,
+            a_col: col.a,
+            z_row,
+            z_col,
+            d_row: row.d,
+            d_col: col.d,
+            jitter,
+            grams: grams.map(|(z_row_chol, z_col_chol)| GramFactors { z_row_chol, z_col_chol }),
+        }
+    }
+
     /// The diagonals of `L Lᵀ − Z Zᵀ`, rows and columns: D² and the jitter. `[R]`, `[C]`
     pub fn nuggets(&self) -> (Tensor, Tensor) {
         (nugget(&self.z_row, &self.d_row, self.jitter), nugget(&self.z_col, &self.d_col, self.jitter))

@@ -13,7 +13,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("fidgp-serve", &["fidgp-files"]),
     ("fidgp-data", &["fidgp-files"]),
     ("fidgp-torch", &[]),
-    ("fidgp", &[]),
+    ("fidgp", &["fidgp-torch"]),
     ("fidgp-zoo", &["fidgp", "fidgp-files"]),
     ("fidgp-onnx", &["fidgp", "fidgp-files"]),
     (

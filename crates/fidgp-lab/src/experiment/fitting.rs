@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use tch::Device;
+
 use super::inert::warn_of_alignment;
 use super::linearise::fit_linearised;
 use super::members::{Place, Training};
@@ -10,7 +12,7 @@ use super::posthoc::{fit_posthoc, prepare};
 use super::task::{HeldOut, Measure, SplitRole, Task, Want};
 use super::{norms, start};
 use crate::error::Result;
-use crate::model::{Model, Signature};
+use crate::model::{Model, Parts, Signature};
 use crate::run_folder::norms::keep;
 use crate::run_folder::posterior::forget_before_training;
 use crate::source::Source;
@@ -19,24 +21,29 @@ use crate::train::{Outcome, Watch};
 /// A task's training and validation examples, as a model sees them that is ready to be trained.
 pub struct Fitting<'a> {
     task: &'a dyn Task,
-    signature: &'a Signature,
+    signature: Signature,
     train: Box<dyn Source + 'a>,
     validation: Option<Measure<'a>>,
 }
 
 impl<'a> Fitting<'a> {
-    /// Makes a model ready, unless its training is gone on with: weights to start from, heads that look at the data first.
+    /// Makes a network and, unless its training is gone on with, gets it ready: weights to start from, heads that look at the
+    /// data first.
     ///
     /// # Errors
-    /// When the examples do not fit the model, or the weights do not.
-    pub fn new(task: &'a dyn Task, signature: &'a Signature, model: &Model, resume: bool) -> Result<Self> {
-        let train = task.examples(model, SplitRole::Training)?;
-        warn_of_alignment(task.config(), model);
+    /// When the examples do not fit the network, or the weights do not.
+    pub fn new(task: &'a dyn Task, (device, parts): (Device, Parts), resume: bool) -> Result<(Self, Model)> {
+        let (config, signature) = (task.config(), task.signature()?);
+        let mut model = Model::init(config, &signature, device)?;
+        model.parts = parts;
+        let train = task.examples(&model, SplitRole::Training)?;
+        warn_of_alignment(config, &model);
         if !resume {
-            start::run(task.config(), model, signature, train.as_ref())?;
-            prepare(task.config(), model, train.as_ref())?;
+            start::run(config, &model, &signature, train.as_ref())?;
+            prepare(config, &model, train.as_ref())?;
         }
-        Ok(Self { task, signature, train, validation: task.measure(HeldOut::Validation, model)? })
+        let validation = task.measure(HeldOut::Validation, &model)?;
+        Ok((Self { task, signature, train, validation }, model))
     }
 
     /// How many observations the likelihood counts.
@@ -61,7 +68,7 @@ impl<'a> Fitting<'a> {
         let training = Training {
             config,
             model,
-            signature: self.signature,
+            signature: &self.signature,
             source: self.train.as_ref(),
             validate: self.validation.is_some().then_some(&validate),
             stop,

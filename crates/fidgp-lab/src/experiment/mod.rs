@@ -12,9 +12,9 @@ mod logged;
 mod members;
 mod posthoc;
 mod results;
+mod splits;
 mod start;
 mod together;
-mod uci;
 mod wrap;
 
 pub use dry::{DryRun, dry_run};
@@ -29,7 +29,7 @@ use fidgp_torch::Group;
 
 use crate::config::RunConfig;
 use crate::error::{LabError, Result};
-use crate::model::{Model, Parts};
+use crate::model::Parts;
 use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, Time};
 use crate::run_folder::norms::are_missing;
@@ -49,16 +49,15 @@ use task::{HeldOut, SplitRole};
 /// When data, training or disk fail; what was done before is kept.
 pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Send)) -> Result<Option<Results>> {
     config.check()?;
-    let is_split = config.data.has_splits();
     context.member.map_or(Ok(()), |member| members::check(config, member))?;
-    if context.splits.as_ref().is_some_and(|splits| !splits.is_empty()) && !is_split {
+    if context.splits.as_ref().is_some_and(|splits| !splits.is_empty()) && !config.data.has_splits() {
         let why = "is for data.set = \"uci\"; this data set has one division into training and test data";
         return Err(LabError::config("--splits", why));
     }
     refuse_to_mix(config, context)?;
     let context = &from_the_beginning(config, context)?;
-    if is_split {
-        return uci::run(config, context, watch).map(Some);
+    if let Some(data) = task::open_divided(config, &context.data_root)? {
+        return splits::run(data.as_ref(), context, watch).map(Some);
     }
     run_task(task::open(config, &context.data_root)?.as_ref(), context, watch)
 }
@@ -86,10 +85,8 @@ fn run_task_in(
         same_classes(run, task.classes())?;
         trained_on.as_ref().map_or(Ok(()), |now| same_examples(run, now))?;
     }
-    let signature = task.signature()?;
-    let mut model = Model::init(config, &signature, context.device)?;
-    model.parts = group.map(Parts::of).unwrap_or_default();
-    let fitting = Fitting::new(task, &signature, &model, context.resume)?;
+    let parts = group.map(Parts::of).unwrap_or_default();
+    let (fitting, mut model) = Fitting::new(task, (context.device, parts), context.resume)?;
     let _lock = writes.then(|| open_folder(config, context, &model, fitting.observations())).transpose()?;
     if writes {
         task.keep(run)?;

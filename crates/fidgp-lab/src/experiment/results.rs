@@ -21,26 +21,16 @@ pub fn assess(
     run: Option<&Path>,
     validate: bool,
 ) -> Result<(Results, Option<Examples>)> {
-    let (mut results, draws) = (blank_results(task.config(), context, model)?, task.config().predict.draws);
-    let started = Instant::now();
-    let test = task.measure(HeldOut::Test, model)?;
-    let test = test.ok_or_else(|| LabError::config("data", "has no test examples"))?;
-    let Measured { metrics, notes, examples, figure, aside } = test(model, draws, Want::Everything(run))?;
-    results.time.predict_seconds = Some(started.elapsed().as_secs_f64() - aside);
-    (results.metrics, results.metric_notes) = (metrics, notes);
+    let (measured, seconds) = measured(task, model, Want::Everything(run), validate)?;
+    let mut results = blank_results(task.config(), context, model)?;
+    results.time.predict_seconds = Some(seconds);
+    (results.metrics, results.metric_notes) = (measured.metrics, measured.notes);
     (results.test_sha256, results.published) = (task.test_sha256(), task.published());
-    results.figures = figure.into_iter().collect();
-    let validation = if validate { task.measure(HeldOut::Validation, model)? } else { None };
-    if let Some(measure) = validation {
-        let Measured { metrics, notes, .. } = measure(model, draws, Want::Metrics)?;
-        let named = |name: String| format!("validation/{name}");
-        results.metrics.extend(metrics.into_iter().map(|(name, value)| (named(name), value)));
-        results.metric_notes.extend(notes.into_iter().map(|(name, notes)| (named(name), notes)));
-    }
+    results.figures = measured.figure.into_iter().collect();
     if model.parts.is_first() {
         results.uncertainty = uncertainty(task, model)?;
     }
-    Ok((results, examples))
+    Ok((results, measured.examples))
 }
 
 /// How long a training took.
@@ -52,14 +42,24 @@ pub fn training_time(config: &RunConfig, outcome: &Outcome) -> Time {
 
 /// Metrics on the test and validation examples alone.
 pub fn metrics(task: &dyn Task, model: &Model) -> Result<Metrics> {
-    let mut metrics = Metrics::new();
-    for (part, prefix) in [(HeldOut::Test, ""), (HeldOut::Validation, "validation/")] {
-        if let Some(measure) = task.measure(part, model)? {
-            let measured = measure(model, task.config().predict.draws, Want::Metrics)?.metrics;
-            metrics.extend(measured.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)));
-        }
+    Ok(measured(task, model, Want::Metrics, true)?.0.metrics)
+}
+
+/// What is wanted of the test examples, with the seconds it took, and metrics of the validation examples under names of their own.
+fn measured(task: &dyn Task, model: &Model, want: Want, validate: bool) -> Result<(Measured, f64)> {
+    let (draws, started) = (task.config().predict.draws, Instant::now());
+    let test = task.measure(HeldOut::Test, model)?;
+    let test = test.ok_or_else(|| LabError::config("data", "has no test examples"))?;
+    let mut measured = test(model, draws, want)?;
+    let seconds = started.elapsed().as_secs_f64() - measured.aside;
+    let validation = if validate { task.measure(HeldOut::Validation, model)? } else { None };
+    if let Some(measure) = validation {
+        let Measured { metrics, notes, .. } = measure(model, draws, Want::Metrics)?;
+        let named = |name: String| format!("validation/{name}");
+        measured.metrics.extend(metrics.into_iter().map(|(name, value)| (named(name), value)));
+        measured.notes.extend(notes.into_iter().map(|(name, notes)| (named(name), notes)));
     }
-    Ok(metrics)
+    Ok((measured, seconds))
 }
 
 /// A results document with everything but metrics and times.

@@ -18,12 +18,12 @@ pub(super) fn of_pictures(model: &Model, logits: &Tensor) -> Tensor {
     }
 }
 
-/// Mean over the positions of an image; vectors stay as they are. `[N, C, ..]` → `[N, C]`
+/// Mean over the positions of an image, or over its tokens; vectors stay as they are. `[N, C, H, W]` or `[N, tokens, C]` → `[N, C]`
 pub(super) fn pooled(tensor: &Tensor) -> Tensor {
-    if tensor.dim() == 4 {
-        tensor.mean_dim([2_i64, 3].as_slice(), false, tensor.kind())
-    } else {
-        tensor.shallow_clone()
+    match tensor.dim() {
+        4 => tensor.mean_dim([2_i64, 3].as_slice(), false, tensor.kind()),
+        3 => tensor.mean_dim([1_i64].as_slice(), false, tensor.kind()),
+        _ => tensor.shallow_clone(),
     }
 }
 

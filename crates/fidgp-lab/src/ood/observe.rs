@@ -215,8 +215,10 @@ impl<'a> ModelObserver<'a> {
         tch::no_grad(|| {
             let (_, pass) = self.forward(&self.inputs(pixels), &self.weights, Taps::on(&names))?;
             let missing = |name: &str| LabError::config(name, "was not reached by the forward pass");
-            let patch =
-                |layer: &Inducing| layer.patch(pass.taps.input(&layer.name).ok_or_else(|| missing(&layer.name))?);
+            let patch = |layer: &Inducing| {
+                let input = pass.taps.input(&layer.name).ok_or_else(|| missing(&layer.name))?;
+                layer.patch(input, pixels.size()[0])
+            };
             self.inducing.iter().map(patch).collect()
         })
     }
@@ -268,13 +270,14 @@ impl<'a> ModelObserver<'a> {
 
     /// Gradients of the summed loss at the outputs of the Bayesian layers.
     fn taps(&self, logits: &Tensor, pass: &Pass) -> Result<Vec<Tap>> {
-        let outputs: Vec<Tensor> =
-            self.inducing.iter().filter_map(|layer| Some(pass.taps.feature(&layer.name)?.shallow_clone())).collect();
+        let met =
+            self.inducing.iter().filter_map(|layer| Some((layer, pass.taps.feature(&layer.name)?.shallow_clone())));
+        let (layers, outputs): (Vec<&Inducing>, Vec<Tensor>) = met.unzip();
         // In f64: where the network is sure, p − 1 has no digits left in f32.
         let loss = -logits.log_softmax(-1, Kind::Double).amax([-1_i64].as_slice(), false).sum(Kind::Double);
         let gradients = Tensor::f_run_backward(&[loss], &outputs, false, false)?;
-        let tap = |(output, gradient): (Tensor, Tensor)| Tap { feature: output.detach(), gradient };
-        Ok(outputs.into_iter().zip(gradients).map(tap).collect())
+        let given = layers.iter().zip(&outputs).zip(&gradients);
+        given.map(|((layer, output), gradient)| layer.tap(output, gradient, logits.size()[0])).collect()
     }
 
     fn entropies(&self, x: &Tensor) -> Result<Option<(Tensor, Tensor)>> {
@@ -365,7 +368,7 @@ impl ModelObserver<'_> {
             }
             for layer in &self.inducing {
                 if let Some(input) = pass.taps.input(&layer.name) {
-                    seen.unexplained.push((layer.name.clone(), plain(&layer.unexplained(input)?)));
+                    seen.unexplained.push((layer.name.clone(), plain(&layer.unexplained(input, x.size()[0])?)));
                 }
             }
             for (layer, tap) in self.inducing.iter().zip(taps) {

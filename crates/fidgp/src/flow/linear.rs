@@ -150,7 +150,11 @@ fn followed(weight: &Tensor, rule: SpectralRule, mask: Option<&Tensor>) -> Tenso
 }
 
 fn masked(weight: &Tensor, mask: Option<&Tensor>) -> Tensor {
-    mask.map_or_else(|| weight.shallow_clone(), |mask| weight * mask.to_device(weight.device()).to_kind(weight.kind()))
+    match mask {
+        None => weight.shallow_clone(),
+        Some(mask) if mask.kind() == weight.kind() && mask.device() == weight.device() => weight * mask,
+        Some(mask) => weight * mask.to_device(weight.device()).to_kind(weight.kind()),
+    }
 }
 
 /// The smallest scale of an affine map: s = softplus(a) + 10⁻³.

@@ -99,7 +99,8 @@ impl Linear {
     /// The linear map of a weight matrix whose last column is the bias, if there is one.
     fn apply(&self, x: &Tensor, w: &Tensor, pass: &Pass) -> Result<Tensor> {
         if self.bias {
-            linear(x, &w.narrow(1, 0, self.in_features), Some(&w.select(1, self.in_features)), pass)
+            let parts = w.f_split_with_sizes([self.in_features, 1], 1)?; // one gradient for both
+            linear(x, &parts[0], Some(&parts[1].squeeze_dim(1)), pass)
         } else {
             linear(x, w, None, pass)
         }

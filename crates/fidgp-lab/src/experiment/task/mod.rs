@@ -2,7 +2,8 @@
 //!
 //! | file | data | a network gives |
 //! |---|---|---|
-//! | `regression.rs` | tables, UCI splits, the curve of `curve.rs` | a number |
+//! | `regression.rs` | tables, the curve of `curve.rs` | a number |
+//! | `uci.rs` | UCI tables: a regression for each split | a number |
 //! | `table_classes.rs` | tables | a class |
 //! | `classification.rs` | labelled images | a class |
 //! | `segmentation.rs` | pictures with masks | a class for every pixel |
@@ -17,6 +18,7 @@ mod paper;
 mod regression;
 mod segmentation;
 mod table_classes;
+mod uci;
 
 pub use classification::Classification;
 pub(super) use classification::spreads_of;
@@ -25,6 +27,7 @@ pub use image_sets::{Set, Sets, SplitRole, part};
 pub use regression::Regression;
 pub use segmentation::Segmentation;
 pub use table_classes::TableClasses;
+pub use uci::Uci;
 
 use std::path::Path;
 
@@ -107,6 +110,42 @@ pub trait Task {
     }
 }
 
+/// Data that are divided into training and test data several times: a task for each division, trained and measured by itself.
+pub trait Divided: Sync {
+    /// The config of the whole run.
+    fn config(&self) -> &RunConfig;
+
+    /// What a network for any of the tasks takes and gives.
+    fn signature(&self) -> Signature;
+
+    /// How many divisions there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The task of one division.
+    ///
+    /// # Errors
+    /// When there is no such division, or it leaves too few examples.
+    fn task(&self, split: usize) -> Result<Box<dyn Task>>;
+
+    /// The metric that is shown while divisions are trained, and that epochs are chosen by.
+    fn chosen_by(&self) -> &'static str;
+
+    /// What must be said with the metrics.
+    fn notes(&self) -> MetricNotes {
+        MetricNotes::new()
+    }
+
+    /// What others report of the same.
+    fn published(&self) -> Vec<Published> {
+        Vec::new()
+    }
+}
+
 /// Examples that no network is trained on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldOut {
@@ -173,6 +212,17 @@ pub fn open(config: &RunConfig, root: &Path) -> Result<Box<dyn Task>> {
                 "= \"uci\" keeps no weights of its splits; their metrics are in results.json",
             ));
         }
+    })
+}
+
+/// Reads the data of a config where they are divided several times.
+///
+/// # Errors
+/// When a file is missing or broken.
+pub fn open_divided(config: &RunConfig, root: &Path) -> Result<Option<Box<dyn Divided>>> {
+    Ok(match &config.data {
+        DataConfig::Uci { .. } => Some(Box::new(Uci::read(config, root)?)),
+        _ => None,
     })
 }
 

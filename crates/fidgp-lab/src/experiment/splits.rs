@@ -1,4 +1,4 @@
-//! UCI regression on the standard splits or those with a gap, several at a time.
+//! A run of data that are divided several times: every division is a task, several at a time, and the results are their means.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,48 +6,37 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fidgp::Key;
-use fidgp_data::split::Parts;
-use fidgp_data::{Standardiser, uci::Uci};
-use fidgp_metrics::names;
 use rayon::prelude::*;
 
 use super::fitting::Fitting;
 use super::members::Place;
 use super::results::{blank_results, metrics};
-use super::task::{Regression, Task};
-use crate::config::{DataConfig, RunConfig, UciSplits};
+use super::task::{Divided, SplitRole};
 use crate::error::{LabError, Result};
-use crate::evaluate;
 use crate::files::COMMAND_FILE;
 use crate::json;
-use crate::model::{Model, Signature};
-use crate::record::{Metrics, Published, RESULTS_FILE, Results, SplitMetrics, Splits};
+use crate::model::{Model, Parts};
+use crate::record::{RESULTS_FILE, Results, SplitMetrics, Splits};
 use crate::run_folder::{Lock, RunContext, keep_command, open_folder};
 use crate::train::{NO_FOLDER, Watch};
 
-pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Send)) -> Result<Results> {
-    let DataConfig::Uci { name, splits: kind, .. } = &config.data else {
-        return Err(LabError::config("data.set", "must be \"uci\""));
-    };
-    let uci = Uci::read(&context.data_root.join("uci"), name)?;
-    let all = if *kind == UciSplits::Gap { uci.table().columns() } else { uci.splits() };
-    let own = wanted(context, all)?;
-    let model = Model::init(config, &Signature::Regression { features: uci.table().columns() as i64 }, context.device)?;
-    let parts = own.iter().map(|&split| parts(config, &uci, split).map(|parts| parts.train.len()));
-    let fewest = parts.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
+pub fn run(data: &dyn Divided, context: &RunContext, watch: &mut (dyn Watch + Send)) -> Result<Results> {
+    let (config, own) = (data.config(), wanted(context, data.len())?);
+    let model = Model::init(config, &data.signature(), context.device)?;
+    let observations = own.iter().map(|&split| {
+        let task = data.task(split)?;
+        Ok(task.examples(&model, SplitRole::Training)?.observations())
+    });
+    let fewest = observations.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
     let _lock = open_folder(config, context, &model, fewest)?;
     keep_asked(context, &own)?;
-    train(config, context, (&uci, &own), watch)?;
+    train(data, context, &own, watch)?;
     let _all = Lock::of_splits(&context.run)?; // who comes last has all of them
     let asked: BTreeSet<usize> = json::read(&context.run.join(ASKED_FILE))?;
     let rows = asked.iter().filter_map(|&split| done(context, split)).collect();
     let mut results = blank_results(config, context, &model)?;
     results.set_splits(Splits::new(rows));
-    results.metric_notes = evaluate::notes();
-    if *kind == UciSplits::Standard {
-        results.published = published(name);
-    }
+    (results.metric_notes, results.published) = (data.notes(), data.published());
     results.command = fidgp_files::text(&context.run.join(COMMAND_FILE)).ok().map(|text| text.trim().to_owned());
     results.write(&context.run.join(RESULTS_FILE))?;
     Ok(results)
@@ -57,12 +46,7 @@ pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Se
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Trains splits, several at a time. Those that another process trains are waited for, and taken over if it ends without them.
-fn train(
-    config: &RunConfig,
-    context: &RunContext,
-    (uci, splits): (&Uci, &[usize]),
-    watch: &mut (dyn Watch + Send),
-) -> Result<()> {
+fn train(data: &dyn Divided, context: &RunContext, splits: &[usize], watch: &mut (dyn Watch + Send)) -> Result<()> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(context.parallel.max(1))
         .start_handler(|_| tch::set_num_threads(1))
@@ -70,12 +54,12 @@ fn train(
     let pool = pool.map_err(|error| LabError::config("--parallel", error.to_string()))?;
     let (watch, total) = (Mutex::new((watch, 0)), splits.len());
     let one = |&split: &usize| {
-        let row = one_split(config, context, uci, split).map_err(|error| error.of_split(split))?;
+        let row = one_split(data, context, split).map_err(|error| error.of_split(split))?;
         let Some(row) = row else { return Ok(Some(split)) };
         if let Ok(mut guard) = watch.lock() {
             guard.1 += 1;
             let done = guard.1;
-            let nll = row.metrics.get(names::REG_NLL).copied().flatten().unwrap_or(f64::NAN);
+            let nll = row.metrics.get(data.chosen_by()).copied().flatten().unwrap_or(f64::NAN);
             guard.0.step(0, done, total as u64, nll);
         }
         Ok(None)
@@ -140,33 +124,6 @@ fn with_splits(command: &str, splits: &BTreeSet<usize>) -> String {
     format!("{} --splits {}", words.join(" "), splits.join(","))
 }
 
-fn seed_of(config: &RunConfig, split: usize) -> u64 {
-    Key::new(config.seed).fold("split").at(split as u64).seed()
-}
-
-/// The rows of a split, with a validation part where the config wants one.
-fn parts(config: &RunConfig, uci: &Uci, split: usize) -> Result<Parts> {
-    let whole = match config.data {
-        DataConfig::Uci { splits: UciSplits::Gap, .. } => uci.gap_split(split)?,
-        _ => uci.split(split)?,
-    };
-    Ok(match config.data {
-        DataConfig::Uci { validation_fraction, .. } if validation_fraction > 0.0 => {
-            whole.with_validation(validation_fraction, seed_of(config, split))?
-        }
-        _ => Parts { train: whole.train, validation: Vec::new(), test: whole.test },
-    })
-}
-
-/// The rows of a split, standardised with those it is trained on.
-fn task_of(config: RunConfig, uci: &Uci, parts: &Parts) -> Result<Regression> {
-    let rows = |rows: &[usize]| uci.table().select(rows);
-    let train = rows(&parts.train)?;
-    let validation = if parts.validation.is_empty() { None } else { Some(rows(&parts.validation)?) };
-    let (scale, test) = (Some(Standardiser::fit(&train)?), rows(&parts.test)?);
-    Ok(Regression { config, train, validation, test, scale, view: None, curve: None })
-}
-
 /// What an earlier run of a split left, or another process.
 fn done(context: &RunContext, split: usize) -> Option<SplitMetrics> {
     fidgp_files::bytes(&file_of(context, split)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -177,7 +134,7 @@ fn file_of(context: &RunContext, split: usize) -> PathBuf {
 }
 
 /// Trains and tests one split, or reads what an earlier run of it left; none while another process does.
-fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) -> Result<Option<SplitMetrics>> {
+fn one_split(data: &dyn Divided, context: &RunContext, split: usize) -> Result<Option<SplitMetrics>> {
     if let Some(done) = done(context, split) {
         return Ok(Some(done));
     }
@@ -196,38 +153,12 @@ fn one_split(config: &RunConfig, context: &RunContext, uci: &Uci, split: usize) 
     if let Some(done) = done(context, split) {
         return Ok(Some(done)); // while the lock was taken
     }
-    let parts = parts(config, uci, split)?;
-    let config = &RunConfig { seed: seed_of(config, split), ..config.clone() };
-    let task = task_of(config.clone(), uci, &parts)?;
-    let signature = task.signature()?;
-    let mut model = Model::init(config, &signature, context.device)?;
-    let fitting = Fitting::new(&task, &signature, &model, false)?;
+    let task = data.task(split)?;
+    let (fitting, mut model) = Fitting::new(task.as_ref(), (context.device, Parts::default()), false)?;
     let stop = (context.stop, context.resume_command.as_str());
     let outcome = fitting.run(&mut model, &Place::default(), stop, &mut ())?; // side by side: epochs are not shown
-    let metrics = metrics(&task, &model)?;
+    let metrics = metrics(task.as_ref(), &model)?;
     let row = SplitMetrics { split, metrics, train_seconds: outcome.map(|outcome| outcome.seconds) };
     json::write(&file_of(context, split), &row)?;
     Ok(Some(row))
-}
-
-/// MC dropout on the same splits (Gal & Ghahramani 2016 protocol, 20 splits).
-fn published(name: &str) -> Vec<Published> {
-    let table = [
-        ("boston", 2.90, 2.40),
-        ("concrete", 4.83, 2.94),
-        ("energy", 0.54, 1.21),
-        ("kin8nm", 0.079, -1.14),
-        ("power", 4.01, 2.81),
-        ("protein", 4.27, 2.87),
-        ("wine", 0.62, 0.93),
-        ("yacht", 0.67, 1.25),
-    ];
-    let row = table.iter().find(|(set, _, _)| *set == name);
-    row.map(|&(_, rmse, nll)| Published {
-        method: "MC dropout".to_owned(),
-        source: "MC dropout by the protocol of Gal & Ghahramani (2016) on the standard splits".to_owned(),
-        metrics: Metrics::from([(names::REG_RMSE.to_owned(), Some(rmse)), (names::REG_NLL.to_owned(), Some(nll))]),
-    })
-    .into_iter()
-    .collect()
 }
