@@ -229,8 +229,7 @@ fn the_guide_has_no_key_too_many() {
     let tables = tables.chain(OTHERS.map(|change| resolved(&REGRESSION, Some(change))));
     let graph = "network={kind=\"onnx\", path=\"a.onnx\", input=\"x\", output=\"y\", sha256=\"0\"}";
     let tables = tables.chain([resolved(&IMAGES, Some(graph))]);
-    let known: BTreeSet<_> =
-        tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();
+    let known: BTreeSet<_> = tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();
     let sections =
         ["data.", "network.", "start.", "inducing.", "posterior.", "baseline.", "likelihood.", "train.", "predict."];
     let rows = GUIDE.lines().filter(|line| line.starts_with("| `"));
@@ -288,16 +287,23 @@ fn all_keys() -> BTreeMap<String, Found> {
     all
 }
 
+/// The tables of a config, in the order of the guide; `run` is what stands above them.
+const SECTIONS: [&str; 10] =
+    ["run", "data", "network", "start", "inducing", "posterior", "baseline", "likelihood", "train", "predict"];
+
 /// The page of all keys.
 fn page() -> String {
     let mut text = String::from(
         "# All keys and defaults\n\nA test makes this page from the code (`FIDGP_WRITE_PAGES=1 cargo test --release -p fidgp-lab --test guide`). \
          The default is what the code takes when a config leaves the key out; several stand where it depends on the data or the method. \
-         *Required*: a config of this kind is refused without it. *None*: it is off. The page of each table explains its keys.\n",
+         *Required*: a config of this kind is refused without it. *Optional*: it may be left out; the page of its table says what then holds.\n",
     );
+    let section_of = |path: &str| path.split_once('.').map_or("run", |(section, _)| section).to_owned();
+    let mut all: Vec<_> = all_keys().into_iter().collect();
+    all.sort_by_key(|(path, _)| SECTIONS.iter().position(|section| *section == section_of(path)));
     let mut section = None;
-    for (path, found) in all_keys() {
-        let own = path.split_once('.').map_or("run", |(section, _)| section).to_owned();
+    for (path, found) in all {
+        let own = section_of(&path);
         if section.as_ref() != Some(&own) {
             let (title, link) = match own.as_str() {
                 "run" => ("The run".to_owned(), "../guide.md".to_owned()),
@@ -311,7 +317,7 @@ fn page() -> String {
             (false, true) => format!("required, or {}", defaults.join(", ")),
             (false, false) => defaults.join(", "),
             (true, true) => "required".to_owned(),
-            (true, false) => "none".to_owned(),
+            (true, false) => "optional".to_owned(),
         };
         let _ = writeln!(text, "| `{path}` | {default} |");
     }

@@ -18,7 +18,9 @@ pub enum Onnx {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  fidgp onnx inspect network.onnx\n  fidgp onnx inspect network.onnx --shape 3x224x224")]
+#[command(
+    after_help = "Examples:\n  fidgp onnx inspect network.onnx\n  fidgp onnx inspect network.onnx --shape 3x224x224"
+)]
 pub struct OnnxInspect {
     /// The .onnx file
     pub file: PathBuf,

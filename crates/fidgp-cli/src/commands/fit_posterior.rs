@@ -19,7 +19,7 @@ const KIND: &str = "posterior.kind=linearised";
 
 pub fn run(arguments: &FitPosterior) -> Outcome {
     if !arguments.overrides.iter().all(|one| one.sets("posterior")) {
-        let why = "of other keys than posterior.… has no effect on what is trained already: leave them out";
+        let why = "of other keys than posterior.… has no effect on a trained network: leave them out";
         return Err(LabError::config("--set", why));
     }
     let device = device::choose(&arguments.place.device)?;
@@ -41,7 +41,7 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
     if !fitted.outdated.is_empty() {
         let files = fitted.outdated.join(" and ");
         tell!(
-            "warning: {files} belonged to what predicted before: run `fidgp calibrate {}` again",
+            "warning: {files} held for the earlier predictions: run `fidgp calibrate {}` again",
             arguments.run.display()
         );
     }
@@ -65,7 +65,7 @@ fn said(fitted: &FittedPosterior, arguments: &FitPosterior) -> Result<(), LabErr
     if let Some(results) = &fitted.results {
         super::print("\n")?;
         super::print_metrics(results)?;
-        tell!("{folder}/results.json is now of these predictions");
+        tell!("{folder}/results.json was measured again with this posterior");
     }
     if fitted.record.is_some() {
         tell!("`fidgp predict {folder}`, `eval`, `ood`, `serve`, `calibrate` and `export` now use the posterior");

@@ -33,7 +33,7 @@ pub fn verdict(found: &Monitor) -> String {
         text.push(format!("Changed: {}.", changed.join(", ")));
     }
     if !broken.is_empty() {
-        text.push(format!("Promised and no longer kept: {}.", broken.join(", ")));
+        text.push(format!("Guaranteed and no longer kept: {}.", broken.join(", ")));
     }
     if text.is_empty() {
         text.push("Nothing has changed as far as these lines show.".to_owned());
@@ -55,7 +55,7 @@ fn body(found: &Monitor, title: &str) -> Markup {
         "Each test bets that a line ranks among all before it as chance has it; its e-value grows when that is wrong.";
     let heads = ["series", "lines", "mean before", "mean now", "evidence, log10 e", "alarm at line"];
     let drift = html! { (grid_of_numbers(&heads, found.series.iter().map(row))) (figures(&[drawing(found)])) };
-    let promises = ["share", "promised", "seen", "interval", "labelled lines", ""];
+    let promises = ["share", "guarantee", "seen", "interval", "labelled lines", ""];
     html! {
         header { h1 { (title) } p.lead { (verdict(found)) } p { (counts) } }
         (section("drift", "Has anything changed?", lead, &drift))
@@ -79,7 +79,7 @@ fn accuracy(found: &Monitor, estimate: &AccuracyEstimate) -> Markup {
 
 const ACCURACY: &str = "How often predictions of such confidence were right among the calibration examples. It holds as long as \
     a confidence means what it meant, not where the relation of inputs to classes itself has changed.";
-const LABELS: &str = "The interval is right at every moment at once. A promise counts as broken when this interval and what the \
+const LABELS: &str = "The interval is right at every moment at once. A guarantee counts as broken when this interval and what the \
     number of calibration examples leaves to chance both lie on its wrong side. Accuracy by itself is tested as the series `error` above.";
 
 fn row(series: &Series) -> Vec<String> {

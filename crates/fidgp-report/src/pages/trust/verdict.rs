@@ -89,7 +89,7 @@ fn guaranteed(found: &Documents) -> String {
         ),
         None => match &rules.answering {
             Some(answering) => format!(
-                "it answers the surest {} of inputs ({answered} of those held back, {abstained} abstained from), without a promise on errors",
+                "it answers the surest {} of inputs ({answered} of those held back, {abstained} abstained from), without a guarantee on errors",
                 percent(answering.rule.share)
             ),
             None => format!("no error rate was asked for, so it answers {answered}"),
@@ -98,8 +98,8 @@ fn guaranteed(found: &Documents) -> String {
     let parts: Vec<_> = coverage.into_iter().chain([abstention]).collect();
     let first = match broken {
         0 => "Guaranteed for inputs like these".to_owned(),
-        1 => "Promised, but one promise was NOT KEPT on the examples held back".to_owned(),
-        count => format!("Promised, but {count} promises were NOT KEPT on the examples held back"),
+        1 => "Guaranteed, but one guarantee was NOT KEPT on the examples held back".to_owned(),
+        count => format!("Guaranteed, but {count} guarantees were NOT KEPT on the examples held back"),
     };
     format!("{first}: {}.", parts.join("; "))
 }
@@ -128,11 +128,13 @@ const FEW: usize = 20;
 /// What nothing on the page speaks for; the words before a colon are the short form.
 pub fn untested(found: &Documents) -> Vec<String> {
     let mut all = vec![
-        "Inputs that differ from the examples: another device, place or time; promises do not carry over, `fidgp monitor` watches for it".to_owned(),
+        "Inputs that differ from the examples: the guarantees do not hold for another device, place or time; \
+         `fidgp monitor` watches for such a change"
+            .to_owned(),
         "Corrupted inputs: noise, blur, missing parts".to_owned(),
     ];
     if found.trust.foreign.is_empty() && found.ood.is_none() {
-        all.push("Foreign inputs: none were given, so how many of them are recognised is not known".to_owned());
+        all.push("Out-of-distribution inputs: none were given, so it is not known how many are recognised".to_owned());
     }
     let rules = &found.calibration.rules;
     if let Seen::Classes(seen) = &found.trust.seen {
@@ -145,7 +147,7 @@ pub fn untested(found: &Documents) -> Vec<String> {
         }
         if rules.sets_by_class.is_empty() {
             all.push(
-                "Promises class by class: the promise is for all classes together, `--by-class` makes one for each"
+                "Guarantees class by class: the guarantee is for all classes together; `--by-class` gives one for each"
                     .to_owned(),
             );
         }
