@@ -12,7 +12,7 @@ SECTIONS = [
 ]
 # page of docs/results, what, command, records
 OTHERS = [
-    ("curve", "the 1-D judge", "`scripts/judge`", "`results/judge`"),
+    ("curve", "uncertainty on the curve", "`scripts/judge`", "`results/judge`"),
     ("uci", "gradient boosting beside fidgp", "`scripts/uci-trees`", "`results/uci/trees`"),
     ("uci", "comparisons", "`fidgp compare CONFIGS…`", "`results/compare`"),
     ("wrapped", "wrapped networks", "`fidgp wrap CONFIG --weights FILE`", "`results/wrap`"),

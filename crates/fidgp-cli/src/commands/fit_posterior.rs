@@ -13,6 +13,7 @@ use super::Outcome;
 use super::threads::set_for;
 use super::train::{command_line, data_root};
 use crate::args::FitPosterior;
+use crate::progress::Clock;
 
 /// What is asked for where nothing else is said.
 const KIND: &str = "posterior.kind=linearised";
@@ -32,7 +33,9 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
     let config = config::parse(&config.to_toml()?, &overrides)?;
     let (data, stop) = (data_root(arguments.place.data.as_deref(), &config)?, AtomicBool::new(false));
     let context = RunContext { command: Some(command_line()), ..RunContext::new(&arguments.run, data, device, &stop) };
+    let clock = Clock::start("fitting the posterior");
     let fitted = experiment::fit_posterior(&mut predictor, &config, &context, !arguments.no_eval)?;
+    drop(clock);
     if arguments.json {
         super::print_json(&fitted.record)?;
     } else {
