@@ -120,7 +120,10 @@ fn numbers_have_their_own_sections() {
     let trust = Trust::of_numbers(&calibration, about(), &said, &targets).unwrap();
     let found = Documents { trust, calibration, ood: None };
     let page = html(&found);
-    assert!(page.contains("It is off by ") && page.contains("an interval holds the number at level 95\u{a0}%"));
+    assert!(
+        page.contains("Its predictions are off by ")
+            && page.contains("an interval holds the number at level 95\u{a0}%")
+    );
     assert!(page.contains("Where it is sure, and where it is not") && page.contains("an error rate"));
     let headings: Vec<_> = sections(&found).into_iter().map(|part| part.heading).collect();
     assert_eq!(headings[0], "May I act on its predictions?");

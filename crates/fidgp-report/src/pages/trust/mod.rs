@@ -107,8 +107,8 @@ pub fn sections(found: &Documents) -> Vec<Section> {
 }
 
 const EPISTEMIC: &str =
-    "Epistemic uncertainty is what the weights leave open. Wrong answers should lie further right than right ones.";
-const UNTESTED: &str = "Nothing on this page speaks for these.";
+    "Epistemic uncertainty comes from the weights. It should be larger for wrong answers, further to the right.";
+const UNTESTED: &str = "This page says nothing about them.";
 
 fn part(id: &str, heading: &str, lead: &str, body: Markup, figures: Vec<Drawing>) -> Section {
     let (id, heading, lead) = (format!("trust-{id}"), heading.to_owned(), lead.to_owned());

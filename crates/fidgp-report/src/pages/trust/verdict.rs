@@ -27,8 +27,8 @@ fn of_classes(seen: &ClassesSeen, n: usize, of: &str) -> String {
     let gap = 100.0 * (confidence - accuracy);
     let sure = match gap {
         gap if gap.abs() < 0.05 => "well calibrated on average".to_owned(),
-        gap if gap > 0.0 => format!("too sure by {gap:.1} points on average"),
-        gap => format!("too modest by {:.1} points on average", -gap),
+        gap if gap > 0.0 => format!("overconfident by {gap:.1} points on average"),
+        gap => format!("underconfident by {:.1} points on average", -gap),
     };
     format!(
         "It is right on {} (95 % interval {} … {}) of {of}, and {sure} (ECE {}).",
@@ -41,11 +41,15 @@ fn of_classes(seen: &ClassesSeen, n: usize, of: &str) -> String {
 
 fn of_numbers(seen: &NumbersSeen, of: &str) -> String {
     let inside = seen.coverage.last().map_or(String::new(), |[level, inside]| {
-        format!("; its own {} intervals hold {} of them before any rule", percent(*level), percent(*inside))
+        format!(
+            "; its own {} intervals contain {} of the targets, before calibration",
+            percent(*level),
+            percent(*inside)
+        )
     });
     let explained = 1.0 - (seen.rmse / seen.target_sd.max(f64::MIN_POSITIVE)).powi(2);
     format!(
-        "It is off by {} (RMSE; {} in the mean) on {of}, where always saying their mean would be off by {} (R² = {explained:.3}){inside}.",
+        "Its predictions are off by {} (RMSE; mean absolute error {}) on {of}; predicting their mean every time would be off by {} (R² = {explained:.3}){inside}.",
         number(seen.rmse),
         number(seen.mae),
         number(seen.target_sd)
