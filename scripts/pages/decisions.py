@@ -1,4 +1,4 @@
-"""What `fidgp calibrate` and `fidgp monitor` promise, over many divisions of real predictions; scripts/readme prints it."""
+"""What `fidgp calibrate` and `fidgp monitor` guarantee, over many divisions of real predictions; scripts/readme prints it."""
 import json
 
 from pages.records import ROOT
@@ -82,7 +82,7 @@ def p_values():
 
 
 def power():
-    rows = ["| foreign pictures | p ≤ 5 % by 1 − confidence, % | by total | by epistemic | accepted % | abstained from % | called out-of-distribution % |", "|---" * 7 + "|"]
+    rows = ["| out-of-distribution pictures | p ≤ 5 % by 1 − confidence, % | by total | by epistemic | accepted % | abstained from % | called out-of-distribution % |", "|---" * 7 + "|"]
     for name, label in FOREIGN.items():
         one = record()["foreign"][name]
         verdicts = [percent(share, 1) for share in one["accept, abstain, out-of-distribution"]]

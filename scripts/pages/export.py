@@ -11,7 +11,7 @@ def held(name):
 
 def origin(record, path):
     seed = f" Seed {record['seed']}." if "seed" in record else ""
-    return f"Record: [`results/{path}.json`](../../results/{path}.json), made by `{record['command']}` at commit {record['commit']} on {record['hardware']['cpu'].strip()}.{seed}"
+    return f"Record: `results/{path}.json`, made by `{record['command']}` at commit {record['commit']} on {record['hardware']['cpu'].strip()}.{seed}"
 
 
 def small(number):

@@ -31,10 +31,10 @@ def quality_said():
     after = lambda metric, factor=1: mean_of(runs_of("fidgp-all", "-tempered"), metric, factor) - mean_of(runs_of("deterministic-longer", "-tempered"), metric, factor)
     size = read(f"cifar100/{OURS}.json")[0]["cost"]["parameters"] / read(f"cifar100/{LONGER}.json")[0]["cost"]["parameters"]
     return (
-        f"Mean ± standard deviation over seeds; 8 weight draws; 15 ECE bins. The second row is the fair comparison: it starts from the same network and has as many epochs. Against it FiD-GP has {size * 100:.0f} % of the parameters, "
-        f"{gap('cls/NLL'):+.3f} NLL, {gap('cal/ECE', 100):+.2f} ECE and {gap('cls/Acc', 100):+.2f} accuracy. "
-        f"With temperature scaling of both (trained on 45,000 images) the differences are {after('cls/NLL'):+.3f} NLL, {after('cal/ECE', 100):+.2f} ECE and {after('cls/Acc', 100):+.2f} accuracy. "
-        "Records: [`results/cifar100`](results/cifar100). [All results](docs/results.md): other methods, UCI, CamVid, out-of-distribution detection."
+        f"Mean ± standard deviation over seeds; 8 weight draws. The second row is the fair comparison. Against it FiD-GP has {size * 100:.0f} % of the parameters, "
+        f"{gap('cls/NLL'):+.3f} NLL, {gap('cal/ECE', 100):+.2f} ECE and {gap('cls/Acc', 100):+.2f} accuracy; with temperature scaling of both "
+        f"{after('cls/NLL'):+.3f}, {after('cal/ECE', 100):+.2f} and {after('cls/Acc', 100):+.2f}. "
+        "Records: [`results/cifar100`](results/cifar100). [All results](docs/results.md)."
     )
 
 
@@ -47,7 +47,7 @@ def speed():
 
 
 def speed_said():
-    return "Ratios; lower is better. fidgp replays CUDA graphs. PyTorch runs in eager mode, without `torch.compile`. Records: [`results/bench`](results/bench). [All timings](docs/speed.md): CPU, segmentation, goals that were missed."
+    return "Ratios; lower is better. fidgp replays CUDA graphs; PyTorch runs eagerly, without `torch.compile`. Records: [`results/bench`](results/bench). [All timings](docs/speed.md)."
 
 
 def limits():
@@ -61,9 +61,9 @@ def limits():
     first, of = lowest_places("FiD-GP")
     kept, new = (timed("cuda-batch128", ALL, what)[0] / timed("cuda-batch128", "fidgp, deterministic", what)[0] for what in ("kept", "predict"))
     return [
-        f"- **Accuracy matters most.** With 30 more epochs the plain network is more accurate ({cell(LONGER, 'cls/Acc', 100, 2)} against {cell(OURS, 'cls/Acc', 100, 2)} %). It also ranks its errors better (AURC {cell(LONGER, 'sc/AURC', 1, 4)} against {cell(OURS, 'sc/AURC', 1, 4)}).",
-        f"- **Epistemic uncertainty must rise far from the data.** On [the 1-D curve](docs/results.md#regression-with-a-gap) the paper's tanh networks do the opposite: outside the data it falls to {100 * min(outside):.0f} to {100 * max(outside):.0f} % of its value at the training points. Use `fidgp fit-posterior` for tables and curves, as the demo does, and the scores of `fidgp ood` for images.",
-        f"- **You must detect inputs close to the training data.** CIFAR-100 against CIFAR-10: AUROC {near('fidgp-all-own-s*', 'chosen'):.1f} % with our score, {near('deterministic-s*', 'energy'):.1f} % with energy on a plain network. Averaged with SVHN: {chosen:.1f} % with ours, {best('deterministic-s*'):.1f} % with {', '.join(sorted({f'`{best_other(run)}`' for run in ood('deterministic-s*')}))} on the plain network.",
-        f"- **Your data are a small table.** Among the methods here FiD-GP has the lowest NLL on {first} of {of} [UCI tables](docs/results.md#uci).",
-        f"- **Prediction must be as fast as one pass.** On the H200 eight new weight draws take {new:.0f} times as long as our deterministic prediction. Eight stored draws take {kept:.0f} times as long.",
+        f"- **Accuracy matters most.** The plain network with as many epochs is more accurate ({cell(LONGER, 'cls/Acc', 100, 2)} against {cell(OURS, 'cls/Acc', 100, 2)} %) and ranks its errors better (AURC {cell(LONGER, 'sc/AURC', 1, 4)} against {cell(OURS, 'sc/AURC', 1, 4)}).",
+        f"- **Epistemic uncertainty must rise far from the data.** With the paper's weight draws and tanh it falls instead, to {100 * min(outside):.0f} to {100 * max(outside):.0f} % of its value at the data ([the 1-D curve](docs/results/curve.md)). Use `fidgp fit-posterior`, as the demo does; for images also `fidgp ood`.",
+        f"- **You must detect inputs close to the training data.** CIFAR-100 against CIFAR-10: AUROC {near('fidgp-all-own-s*', 'chosen'):.1f} % with our score, {near('deterministic-s*', 'energy'):.1f} % with energy on a plain network. Averaged with SVHN: {chosen:.1f} against {best('deterministic-s*'):.1f} % ({', '.join(sorted({f'`{best_other(run)}`' for run in ood('deterministic-s*')}))}).",
+        f"- **Your data are a small table.** Among the methods here FiD-GP has the lowest NLL on {first} of {of} [UCI tables](docs/results/uci.md).",
+        f"- **Prediction must be as fast as one pass.** On the H200 eight new weight draws take {new:.0f} times as long as our deterministic prediction, eight stored draws {kept:.0f} times.",
     ]

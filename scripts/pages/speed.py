@@ -160,7 +160,7 @@ def speed():
         "",
         "All times are relative to a deterministic network with the same batch in the same run: for ResNet-18 that of PyTorch, for FCN-ResNet50 (pictures of",
         "360 × 480) our own. Inducing matrices are 128 × 128. `make bench` and `scripts/bench --network fcn` measure them; `results/bench` has samples, commits and",
-        "commands. All rows of ResNet-18 are in [the results](results.md#speed). `scripts/readme` writes this page.",
+        "commands. All rows of ResNet-18 are in [the results](results/speed.md). `scripts/readme` writes this page.",
         "",
         "## Goals",
         "",

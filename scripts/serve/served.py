@@ -138,7 +138,7 @@ class Served:
 
     def bugs(self):
         """What the program says where something was not foreseen."""
-        return [line for line in self.said if "did not foresee" in line or "panicked" in line]
+        return [line for line in self.said if "internal error at" in line or "panicked" in line]
 
 
 def program():

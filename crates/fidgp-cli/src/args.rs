@@ -39,7 +39,7 @@ pub use wrap::Wrap;
 #[command(name = "fidgp", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Arguments {
     /// Print results, errors and warnings only: no progress, no hints
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 1000)]
     pub quiet: bool,
     #[command(subcommand)]
     pub command: Command,
@@ -102,6 +102,7 @@ pub struct Place {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  fidgp demo\n  fidgp demo --seed 2 --out runs/second")]
 pub struct Demo {
     /// Folder for the run and its report
     #[arg(long, default_value = "runs/demo")]
@@ -163,8 +164,12 @@ pub struct Train {
 ///
 /// Takes one pass over the training data and trains nothing. The posterior is stored in the folder; eval, predict, ood, serve,
 /// calibrate and export then use it. results.json of a run is measured again. For numbers and classes, of tables and pictures;
-/// not for segmentation. --set posterior.kind=flow removes it. See [posterior] in docs/guide.md.
+/// not for segmentation. --set posterior.kind=flow removes it. Keys: docs/config/posterior.md.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp fit-posterior runs/houses\n  fidgp fit-posterior runs/photos --set posterior.directions=features --data ~/data\n  \
+    fidgp fit-posterior runs/houses --set posterior.prior_precision=evidence\n  fidgp fit-posterior runs/houses --set posterior.kind=flow"
+)]
 pub struct FitPosterior {
     /// A run folder, or a model folder
     pub run: PathBuf,
@@ -188,6 +193,9 @@ pub struct FitPosterior {
 /// For small networks without BatchNorm and with a fixed noise, such as configs/regression-small.toml; computed in f64 on
 /// the CPU. Look at R-hat first: above 1.05 the chains have not converged.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp train configs/regression-small.toml\n  fidgp reference runs/regression-small --chains 4 --draws 1000"
+)]
 pub struct Reference {
     /// A run folder
     pub run: PathBuf,
@@ -348,6 +356,9 @@ pub struct Compare {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp report runs/houses\n  fidgp report runs/ --out overview.html\n  fidgp report models/cifar100-resnet18-fidgp --out trust.html"
+)]
 pub struct Report {
     /// Run folders, folders with several runs, results.json files, or one model folder
     #[arg(required = true, value_name = "RUN|MODEL")]
@@ -364,6 +375,10 @@ pub struct Report {
 /// ensemble the layers are those of one member, parameters and bytes those of all. Bytes in f16 are those with every number
 /// halved; `fidgp export --dtype f16` keeps vectors in f32, which is a few per cent more.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp cost configs/cifar100-fidgp-all.toml\n  fidgp cost configs/cifar100-fidgp-all.toml --set method=deterministic --json\n  \
+    fidgp cost runs/houses/run.toml --explain"
+)]
 pub struct Cost {
     /// The config file
     pub config: PathBuf,
@@ -388,6 +403,7 @@ pub struct Cost {
 /// The error of a quantity is max|Δ| / max(1, max|expected|): at most 1e-9 in f64, 1e-4 in f32. Quantities that this
 /// version does not know are listed as not checked. Exit code 1 if any fails.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  fidgp verify\n  fidgp verify --precision f32 --device cuda")]
 pub struct Verify {
     /// A file of reference vectors [default: the one inside the program]
     pub file: Option<PathBuf>,
@@ -406,6 +422,7 @@ pub enum Precision {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  fidgp data\n  fidgp data check houses.csv\n  fidgp data check photos/")]
 pub struct Data {
     #[command(subcommand)]
     pub action: Option<DataAction>,
@@ -414,6 +431,7 @@ pub struct Data {
 #[derive(Debug, Subcommand)]
 pub enum DataAction {
     /// Check a file or folder: rows, columns, classes, balance, channel statistics, checksums
+    #[command(after_help = "Examples:\n  fidgp data check houses.csv\n  fidgp data check photos/ --json")]
     Check {
         /// The file or folder
         path: PathBuf,

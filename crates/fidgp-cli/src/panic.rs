@@ -21,7 +21,7 @@ fn out_of_memory(words: &str) -> Option<String> {
     let wanted: String = wanted.chars().take(40).collect();
     is_refused.then(|| {
         format!(
-            "error: not enough memory: {} could not be had. Use a smaller batch (train.batch_size, predict.batch_size), fewer \
+            "error: not enough memory: {} could not be allocated. Use a smaller batch (train.batch_size, predict.batch_size), fewer \
              draws or a smaller network, or end other programs",
             fidgp_files::shown(wanted.trim())
         )
@@ -40,7 +40,7 @@ fn line(panic: &PanicHookInfo) -> String {
     let words = crate::words::without_trace(words);
     let words = fidgp_files::shown(words.trim());
     format!(
-        "error: fidgp met what its authors did not foresee, at {place} ({words}). This is a bug: please report this line, \
+        "error: internal error at {place} ({words}). This is a bug: please report this line, \
          `fidgp --version`, the command, and the smallest input that it takes"
     )
 }
@@ -59,7 +59,7 @@ mod tests {
         let cpu = "Torch(\"[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried \
                    to allocate 32400000000 bytes. Error code 12 (Cannot allocate memory)\\nframe #0\")";
         let said = out_of_memory(cpu).expect("it is known");
-        assert!(said.starts_with("error: not enough memory: 32400000000 bytes could not be had."), "{said}");
+        assert!(said.starts_with("error: not enough memory: 32400000000 bytes could not be allocated."), "{said}");
         assert!(
             out_of_memory("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has")
                 .is_some_and(|said| said.contains("20.00 GiB"))

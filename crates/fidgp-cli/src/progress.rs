@@ -178,6 +178,26 @@ impl Drop for PictureBar {
     }
 }
 
+/// The time that has passed, for work whose length is not known beforehand.
+pub struct Clock {
+    bar: ProgressBar,
+}
+
+impl Clock {
+    /// A clock that runs until it is dropped; it shows on a terminal only.
+    pub fn start(what: &'static str) -> Self {
+        let bar = bar(0, "{msg} {elapsed}").with_message(what);
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self { bar }
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 fn bar(length: u64, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = if crate::words::is_quiet() { ProgressBar::hidden() } else { ProgressBar::new(length) };

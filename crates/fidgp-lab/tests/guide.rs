@@ -1,15 +1,29 @@
-//! The guide names every key a config can have.
+//! The guide names every key a config can have, and one of its pages is made here: all keys with the defaults of the code.
 
 mod fixture;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::sync::LazyLock;
 
-use fidgp_lab::config::parse;
+use fidgp_lab::config::{Override, parse};
 use toml::{Table, Value};
 
 use fixture::changed;
 
-const GUIDE: &str = include_str!("../../../docs/guide.md");
+/// The pages with tables of keys.
+const GUIDE: &str = concat!(
+    include_str!("../../../docs/guide.md"),
+    include_str!("../../../docs/config/data.md"),
+    include_str!("../../../docs/config/network.md"),
+    include_str!("../../../docs/config/start.md"),
+    include_str!("../../../docs/config/inducing.md"),
+    include_str!("../../../docs/config/posterior.md"),
+    include_str!("../../../docs/config/baseline.md"),
+    include_str!("../../../docs/config/likelihood.md"),
+    include_str!("../../../docs/config/train.md"),
+    include_str!("../../../docs/config/predict.md"),
+);
 
 /// Configs that between them have every section: what is optional is written out, defaults are filled in by reading.
 static REGRESSION: LazyLock<String> = LazyLock::new(|| {
@@ -166,17 +180,22 @@ fn keys(table: &Table, within: &str) -> Vec<(String, String)> {
     all
 }
 
-fn resolved(text: &str, change: Option<&str>) -> Table {
-    let overrides: Vec<_> = change
-        .into_iter()
-        .flat_map(|all| all.split(" + "))
-        .map(|change| change.parse().expect("an override"))
-        .collect();
-    let text = match change {
+/// The changes of a line of `OTHERS`.
+fn overrides(change: Option<&str>) -> Vec<Override> {
+    change.into_iter().flat_map(|all| all.split(" + ")).map(|one| one.parse().expect("an override")).collect()
+}
+
+/// Another method has no linearised posterior.
+fn without_posterior(text: &str, change: Option<&str>) -> String {
+    match change {
         Some(change) if change.contains("method=") => text.replace("[posterior]\nkind = \"linearised\"\n", ""),
         _ => text.to_owned(),
-    };
-    let config = parse(&text, &overrides).unwrap_or_else(|error| panic!("{change:?}: {error}"));
+    }
+}
+
+fn resolved(text: &str, change: Option<&str>) -> Table {
+    let config = parse(&without_posterior(text, change), &overrides(change));
+    let config = config.unwrap_or_else(|error| panic!("{change:?}: {error}"));
     config.to_toml().and_then(|text| text.parse().map_err(|_| unreachable!("it was just written"))).expect("TOML")
 }
 
@@ -193,12 +212,12 @@ fn every_key_is_in_the_guide() {
         .map(|text| resolved(text, None))
         .into_iter();
     let tables = tables.chain(OTHERS.map(|change| resolved(&REGRESSION, Some(change))));
-    let missing: std::collections::BTreeSet<_> = tables
+    let missing: BTreeSet<_> = tables
         .flat_map(|table| keys(&table, ""))
         .filter(|(path, key)| !is_in_guide(path, key))
         .map(|(path, _)| path)
         .collect();
-    assert!(missing.is_empty(), "not in docs/guide.md: {missing:#?}");
+    assert!(missing.is_empty(), "not in docs/guide.md or docs/config: {missing:#?}");
 }
 
 /// The other way round: a dotted key that the guide has is one that a config has.
@@ -210,8 +229,7 @@ fn the_guide_has_no_key_too_many() {
     let tables = tables.chain(OTHERS.map(|change| resolved(&REGRESSION, Some(change))));
     let graph = "network={kind=\"onnx\", path=\"a.onnx\", input=\"x\", output=\"y\", sha256=\"0\"}";
     let tables = tables.chain([resolved(&IMAGES, Some(graph))]);
-    let known: std::collections::BTreeSet<_> =
-        tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();
+    let known: BTreeSet<_> = tables.flat_map(|table| keys(&table, "")).map(|(path, _)| path).collect();
     let sections =
         ["data.", "network.", "start.", "inducing.", "posterior.", "baseline.", "likelihood.", "train.", "predict."];
     let rows = GUIDE.lines().filter(|line| line.starts_with("| `"));
@@ -219,5 +237,100 @@ fn the_guide_has_no_key_too_many() {
     let is_known = |key: &str| known.iter().any(|path| path == key || path.starts_with(&format!("{key}.")));
     let dotted = cells.filter(|key| sections.iter().any(|section| key.starts_with(section)));
     let unknown: Vec<_> = dotted.filter(|key| !is_known(key)).collect();
-    assert!(unknown.is_empty(), "in docs/guide.md, but no config has it: {unknown:#?}");
+    assert!(unknown.is_empty(), "in docs/config, but no config has it: {unknown:#?}");
+}
+
+/// The value at a path, or nothing.
+fn at<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
+    let mut steps = path.split('.');
+    let first = table.get(steps.next()?)?;
+    steps.try_fold(first, |value, step| value.get(step))
+}
+
+/// What stands for a key that a config leaves out: its default, or why there is none.
+#[derive(Default)]
+struct Found {
+    defaults: BTreeSet<String>,
+    needed: bool,
+}
+
+/// Whether a config is refused without a key that it has.
+fn is_required(text: &str, path: &str) -> bool {
+    let mut table: Table = text.parse().expect("TOML");
+    let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let within = above.split('.').filter(|step| !step.is_empty());
+    let holder = within.fold(Some(&mut table), |table, step| table?.get_mut(step)?.as_table_mut());
+    holder.is_some_and(|holder| holder.remove(name).is_some()) && parse(&table.to_string(), &[]).is_err()
+}
+
+/// Every key of every config here, with what the code takes for it.
+fn all_keys() -> BTreeMap<String, Found> {
+    let mut all: BTreeMap<String, Found> = BTreeMap::new();
+    let texts = [&REGRESSION, &IMAGES, &FOLDER, &ARRAYS, &TABLE, &BOUNDED, &PIXELS].map(|text| (text.as_str(), None));
+    let others = OTHERS.map(|change| (REGRESSION.as_str(), Some(change)));
+    for (text, change) in texts.into_iter().chain(others) {
+        let written: Table = text.parse().expect("TOML");
+        let changed = |path: &str| {
+            let mut names = change.into_iter().flat_map(|all| all.split(" + ")).filter_map(|one| one.split('=').next());
+            names.any(|name| path == name || path.starts_with(&format!("{name}.")))
+        };
+        let table = resolved(text, change);
+        for (path, _) in keys(&table, "") {
+            let found = all.entry(path.clone()).or_default();
+            match (at(&table, &path), at(&written, &path)) {
+                (Some(value), None) if !changed(&path) => _ = found.defaults.insert(value.to_string()),
+                (_, Some(_)) if change.is_none() => found.needed |= is_required(text, &path),
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+/// The tables of a config, in the order of the guide; `run` is what stands above them.
+const SECTIONS: [&str; 10] =
+    ["run", "data", "network", "start", "inducing", "posterior", "baseline", "likelihood", "train", "predict"];
+
+/// The page of all keys.
+fn page() -> String {
+    let mut text = String::from(
+        "# All keys and defaults\n\nA test makes this page from the code (`FIDGP_WRITE_PAGES=1 cargo test --release -p fidgp-lab --test guide`). \
+         The default is what the code takes when a config leaves the key out; several stand where it depends on the data or the method. \
+         *Required*: a config of this kind is refused without it. *Optional*: it may be left out; the page of its table says what then holds.\n",
+    );
+    let section_of = |path: &str| path.split_once('.').map_or("run", |(section, _)| section).to_owned();
+    let mut all: Vec<_> = all_keys().into_iter().collect();
+    all.sort_by_key(|(path, _)| SECTIONS.iter().position(|section| *section == section_of(path)));
+    let mut section = None;
+    for (path, found) in all {
+        let own = section_of(&path);
+        if section.as_ref() != Some(&own) {
+            let (title, link) = match own.as_str() {
+                "run" => ("The run".to_owned(), "../guide.md".to_owned()),
+                own => (format!("`[{own}]`"), format!("{own}.md")),
+            };
+            let _ = write!(text, "\n## {title}\n\nExplained in [{title}]({link}).\n\n| key | default |\n|---|---|\n");
+            section = Some(own);
+        }
+        let defaults: Vec<_> = found.defaults.iter().map(|value| format!("`{}`", value.replace('|', "\\|"))).collect();
+        let default = match (defaults.is_empty(), found.needed) {
+            (false, true) => format!("required, or {}", defaults.join(", ")),
+            (false, false) => defaults.join(", "),
+            (true, true) => "required".to_owned(),
+            (true, false) => "optional".to_owned(),
+        };
+        let _ = writeln!(text, "| `{path}` | {default} |");
+    }
+    text
+}
+
+#[test]
+fn the_page_of_all_keys_is_what_the_code_says() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config/all.md");
+    let wanted = page();
+    if std::env::var_os("FIDGP_WRITE_PAGES").is_some() {
+        std::fs::write(&path, &wanted).expect("a page");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == wanted, "docs/config/all.md is not what the code says; run this test with FIDGP_WRITE_PAGES=1");
 }

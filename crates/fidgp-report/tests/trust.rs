@@ -70,7 +70,7 @@ fn the_verdict_says_how_good_what_is_promised_and_what_was_not_tested() {
         "Guaranteed for inputs like these: a set of classes holds the class at level 95\u{a0}%",
         "at most 5\u{a0}% of its answers are wrong (95\u{a0}% sure; ",
         "It calls 5\u{a0}% of inputs like these out of distribution by mistake",
-        "not tested: inputs that differ from the examples; corrupted inputs; foreign inputs; promises class by class",
+        "not tested: inputs that differ from the examples; corrupted inputs; out-of-distribution inputs; guarantees class by class",
     ] {
         assert!(verdict.contains(said), "{said} is not in {verdict}");
     }
@@ -87,7 +87,7 @@ fn foreign_inputs_broken_promises_and_shares_are_named() {
     let page = html(&found);
     assert!(page.contains("recognises 45\u{a0}% of svhn") && page.contains("5 % (2.42 % … 9 %)"), "{page:.0}");
     assert!(!page.contains("Guaranteed for inputs like these"), "a promise that was not kept is no guarantee");
-    assert!(page.contains("one promise was NOT KEPT") && page.contains("it answers the surest 80\u{a0}% of inputs"));
+    assert!(page.contains("one guarantee was NOT KEPT") && page.contains("it answers the surest 80\u{a0}% of inputs"));
     assert!(!page.contains("none were given"));
 }
 
@@ -120,7 +120,10 @@ fn numbers_have_their_own_sections() {
     let trust = Trust::of_numbers(&calibration, about(), &said, &targets).unwrap();
     let found = Documents { trust, calibration, ood: None };
     let page = html(&found);
-    assert!(page.contains("It is off by ") && page.contains("an interval holds the number at level 95\u{a0}%"));
+    assert!(
+        page.contains("Its predictions are off by ")
+            && page.contains("an interval holds the number at level 95\u{a0}%")
+    );
     assert!(page.contains("Where it is sure, and where it is not") && page.contains("an error rate"));
     let headings: Vec<_> = sections(&found).into_iter().map(|part| part.heading).collect();
     assert_eq!(headings[0], "May I act on its predictions?");

@@ -184,7 +184,7 @@ class Model:
         `y` are numbers, or classes by index or by name. Settings: `levels=[0.9, 0.95]`, `by_class=False`, `risk=0.05`,
         `confidence=0.95`, `coverage`, `wrong_beyond` (numbers), `false_alarms=0.05`, `held_back=0.2`, `seed=0`. From then on
         predictions have sets or intervals and decisions. `save` keeps the rules. Returns them, with what was seen of each
-        promise under `check`.
+        guarantee under `check`.
         """
         if self.kind == "pixels":
             raise ValueError("rules are for classes and numbers, not for segmentations")

@@ -1,6 +1,6 @@
-"""Sets, intervals and thresholds with a promise, of plain arrays and any model.
+"""Sets, intervals and thresholds with a guarantee, of plain arrays and any model.
 
-The examples that something is fitted to must not be those of the training. Then what is promised holds for inputs that are
+The examples that something is fitted to must not be those of the training. Then the guarantees hold for inputs that are
 like these examples, whatever the model.
 """
 from __future__ import annotations
@@ -123,7 +123,7 @@ def bound_risk(uncertainty: Any, wrong: Any, risk: float = 0.05, confidence: flo
 
 
 def smallest_count(level: float) -> int:
-    """The fewest examples with which a level can be promised.
+    """The fewest examples with which a level can be guaranteed.
 
     >>> smallest_count(0.9)
     9

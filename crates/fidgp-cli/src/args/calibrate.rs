@@ -56,7 +56,7 @@ pub struct Calibrate {
     #[arg(long, value_enum, value_name = "UNCERTAINTY")]
     pub ood_score: Option<OodScore>,
     /// Known out-of-distribution inputs, a folder of pictures or a table: counts how many the rules detect (repeatable)
-    #[arg(long, value_name = "PATH")]
+    #[arg(long = "ood-inputs", alias = "foreign", value_name = "PATH")]
     pub foreign: Vec<PathBuf>,
     /// Tables: rows without the target, like those to come; the rules are fitted for their distribution (covariate shift)
     #[arg(long, value_name = "FILE")]

@@ -11,6 +11,7 @@ use super::at_least_1;
 ///
 /// Uses one square layer of growing width d and growing inducing size M, and a prediction of N inputs with K passes.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  fidgp complexity\n  fidgp complexity --out runs/complexity --rounds 9")]
 pub struct Complexity {
     /// Folder for complexity.json, report.html and its figures
     #[arg(long)]

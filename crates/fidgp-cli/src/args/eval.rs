@@ -15,6 +15,10 @@ use super::Place;
 /// With --corrupt it measures a classifier of images on its test images made worse instead, as CIFAR-C does: accuracy, NLL,
 /// calibration and uncertainty by severity, as a table, a document and a page with a figure.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp eval runs/houses --draws 32\n  fidgp eval models/cifar100-resnet18-fidgp --data ~/data --json\n  \
+    fidgp eval runs/photos --corrupt=fog,jpeg --limit 1000"
+)]
 pub struct Eval {
     /// A run folder, or a model folder
     pub run: PathBuf,

@@ -9,6 +9,9 @@ use clap::Args;
 /// Reads the data and writes a config that is ready to train: fidgp train config.toml. The config holds out a part of the data
 /// for `fidgp calibrate`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp init houses.csv --target price\n  fidgp init photos/ --out photos.toml\n  fidgp init houses.csv --network network.onnx"
+)]
 pub struct Init {
     /// A table (.csv, .tsv, .txt, .npy, .safetensors), a folder with train/CLASS/ and val/CLASS/ of pictures, or a folder of
     /// image arrays

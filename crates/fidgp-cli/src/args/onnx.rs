@@ -18,6 +18,9 @@ pub enum Onnx {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  fidgp onnx inspect network.onnx\n  fidgp onnx inspect network.onnx --shape 3x224x224"
+)]
 pub struct OnnxInspect {
     /// The .onnx file
     pub file: PathBuf,
@@ -33,6 +36,7 @@ pub struct OnnxInspect {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  fidgp onnx run network.onnx --inputs in.safetensors --out out.safetensors")]
 pub struct OnnxRun {
     /// The .onnx file
     pub file: PathBuf,

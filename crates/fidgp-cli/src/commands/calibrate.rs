@@ -103,7 +103,7 @@ fn of_rules(found: &Calibration) -> String {
         examples.held_back
     );
     let width = found.check.iter().map(|kept| kept.promise.chars().count()).max().unwrap_or(0);
-    let _ = writeln!(text, "{:<width$}  promised     seen  95 % interval", "");
+    let _ = writeln!(text, "{:<width$}  guarantee     seen  95 % interval", "");
     for kept in &found.check {
         let _ = writeln!(text, "{}", line(kept, width));
     }
@@ -131,12 +131,15 @@ fn ranked(found: &Calibration) -> Option<String> {
     (!said.is_empty()).then(|| format!("{:<22} {line}\n", "AURC, low is good"))
 }
 
-/// How many of the inputs that are known to be foreign the rules find.
+/// How many of the inputs that are known to be out-of-distribution the rules find.
 fn of_foreign(found: &Trust) -> String {
     let line = |set: &Foreign| {
         let [found, accepted] = [set.found, set.accepted].map(|count| percent(count as f64 / set.inputs.max(1) as f64));
         let source = fidgp_files::shown(&set.source);
-        format!("foreign inputs, {source}: {found} of {} called out-of-distribution, {accepted} accepted\n", set.inputs)
+        format!(
+            "out-of-distribution inputs, {source}: {found} of {} called out-of-distribution, {accepted} accepted\n",
+            set.inputs
+        )
     };
     found.foreign.iter().map(line).collect()
 }
@@ -144,13 +147,13 @@ fn of_foreign(found: &Trust) -> String {
 /// A promise and what was seen of it.
 fn line(kept: &Kept, width: usize) -> String {
     if kept.examples == 0 {
-        return format!("{:<width$}  {:>8} {:>8}  nothing to check", kept.promise, percent(kept.promised), "–");
+        return format!("{:<width$}  {:>9} {:>8}  nothing to check", kept.promise, percent(kept.promised), "–");
     }
     let interval = format!("{} … {}", percent(kept.interval.lo), percent(kept.interval.hi));
     let verdict = if kept.kept { "kept" } else { "NOT KEPT" };
     let size = kept.mean_size.map_or(String::new(), |size| format!(", mean size {}", number(size)));
     let (promised, seen) = (percent(kept.promised), percent(kept.seen));
-    format!("{:<width$}  {promised:>8} {seen:>8}  {interval:<18} {verdict}{size}", kept.promise)
+    format!("{:<width$}  {promised:>9} {seen:>8}  {interval:<18} {verdict}{size}", kept.promise)
 }
 
 /// The rules in words.
@@ -176,7 +179,7 @@ fn rules(found: &Calibration) -> Vec<(&'static str, String)> {
         let (lo, hi) = (percent(rule.interval.lo), percent(rule.interval.hi));
         (
             "answered",
-            format!("{threshold}: {} of the inputs ({lo} … {hi}); no error rate is promised", percent(rule.share)),
+            format!("{threshold}: {} of the inputs ({lo} … {hi}); no error rate is guaranteed", percent(rule.share)),
         )
     });
     let outlier = found.rules.outlier.iter().map(|outlier| {

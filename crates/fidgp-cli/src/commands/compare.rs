@@ -122,7 +122,7 @@ fn table(comparison: &Comparison) -> String {
     }
     let keys: Vec<_> = comparison.settings.iter().map(|one| one.key.as_str()).collect();
     if !keys.is_empty() {
-        let _ = writeln!(text, "\nnot alike in all of them: {} (values are in the report)", keys.join(", "));
+        let _ = writeln!(text, "\nsettings that differ: {} (values are in the report)", keys.join(", "));
     }
     if let Some(first) = comparison.differences.first() {
         let _ = writeln!(

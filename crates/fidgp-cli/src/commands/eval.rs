@@ -18,6 +18,7 @@ use super::Outcome;
 use super::threads::set_for;
 use super::train::{command_line, data_root};
 use crate::args::Eval;
+use crate::progress::Clock;
 
 pub fn run(arguments: &Eval) -> Outcome {
     let device = device::choose(&arguments.place.device)?;
@@ -32,7 +33,9 @@ pub fn run(arguments: &Eval) -> Outcome {
     if let Some(names) = &arguments.corrupt {
         return corrupt(arguments, names, predictor, context);
     }
+    let clock = Clock::start("evaluating");
     let results = experiment::evaluate(&mut predictor, &context)?;
+    drop(clock);
     if arguments.json {
         super::print_json(&results)?;
     } else {

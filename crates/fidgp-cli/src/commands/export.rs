@@ -34,7 +34,7 @@ fn file(arguments: &Export) -> Outcome {
     if out.exists() && !force {
         return Err(LabError::config(
             out.display().to_string(),
-            "is there already; choose another --out, or pass --force",
+            "exists already; choose another --out, or pass --force",
         ));
     }
     if let Some(option) = [("--measure", arguments.measure), ("--json", arguments.json)].iter().find(|(_, set)| *set) {

@@ -13,13 +13,14 @@ use super::Outcome;
 use super::threads::set_for;
 use super::train::{command_line, data_root};
 use crate::args::FitPosterior;
+use crate::progress::Clock;
 
 /// What is asked for where nothing else is said.
 const KIND: &str = "posterior.kind=linearised";
 
 pub fn run(arguments: &FitPosterior) -> Outcome {
     if !arguments.overrides.iter().all(|one| one.sets("posterior")) {
-        let why = "of other keys than posterior.… has no effect on what is trained already: leave them out";
+        let why = "of other keys than posterior.… has no effect on a trained network: leave them out";
         return Err(LabError::config("--set", why));
     }
     let device = device::choose(&arguments.place.device)?;
@@ -32,7 +33,9 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
     let config = config::parse(&config.to_toml()?, &overrides)?;
     let (data, stop) = (data_root(arguments.place.data.as_deref(), &config)?, AtomicBool::new(false));
     let context = RunContext { command: Some(command_line()), ..RunContext::new(&arguments.run, data, device, &stop) };
+    let clock = Clock::start("fitting the posterior");
     let fitted = experiment::fit_posterior(&mut predictor, &config, &context, !arguments.no_eval)?;
+    drop(clock);
     if arguments.json {
         super::print_json(&fitted.record)?;
     } else {
@@ -41,7 +44,7 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
     if !fitted.outdated.is_empty() {
         let files = fitted.outdated.join(" and ");
         tell!(
-            "warning: {files} belonged to what predicted before: run `fidgp calibrate {}` again",
+            "warning: {files} held for the earlier predictions: run `fidgp calibrate {}` again",
             arguments.run.display()
         );
     }
@@ -65,7 +68,7 @@ fn said(fitted: &FittedPosterior, arguments: &FitPosterior) -> Result<(), LabErr
     if let Some(results) = &fitted.results {
         super::print("\n")?;
         super::print_metrics(results)?;
-        tell!("{folder}/results.json is now of these predictions");
+        tell!("{folder}/results.json was measured again with this posterior");
     }
     if fitted.record.is_some() {
         tell!("`fidgp predict {folder}`, `eval`, `ood`, `serve`, `calibrate` and `export` now use the posterior");

@@ -11,7 +11,10 @@ use crate::args::Init;
 pub fn run(arguments: &Init) -> Outcome {
     let out = &arguments.out;
     if out.exists() {
-        return Err(LabError::config("--out", format!("`{}` is there already; name another file", out.display())));
+        return Err(LabError::config(
+            "--out",
+            format!("`{}` exists already; name another file with --out", out.display()),
+        ));
     }
     let found = starter::starter(&arguments.path, arguments.target.as_deref(), arguments.network.as_deref())?;
     write_atomically(out, found.text.as_bytes())?;

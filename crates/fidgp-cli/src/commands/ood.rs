@@ -111,7 +111,7 @@ fn table(document: &OodDocument) -> String {
     }
     for set in document.sets.iter().filter(|set| set.duplicates > 0) {
         let _ =
-            writeln!(text, "{}: {} of {} images stand in the ID training set", set.name, set.duplicates, set.images);
+            writeln!(text, "{}: {} of {} images are also in the ID training set", set.name, set.duplicates, set.images);
     }
     if let Some(chosen) = &document.chosen {
         let _ = writeln!(

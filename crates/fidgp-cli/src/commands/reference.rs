@@ -10,6 +10,7 @@ use tch::Device;
 
 use super::Outcome;
 use crate::args::Reference;
+use crate::progress::Clock;
 
 /// Leapfrog steps of a trajectory at most.
 const MOST_STEPS: usize = 1000;
@@ -31,7 +32,9 @@ pub fn run(arguments: &Reference) -> Outcome {
     tch::set_num_threads(1);
     let [chains, draws, warmup] = [arguments.chains.get(), arguments.draws, arguments.warmup].map(|n| n as usize);
     let hmc = HmcConfig { warmup, draws, most_steps: MOST_STEPS };
+    let clock = Clock::start("sampling");
     let found = reference::compare(&predictor, &ReferenceConfig { chains, hmc, points: POINTS })?;
+    drop(clock);
     if arguments.json {
         super::print_json(&found)?;
         return Ok(ExitCode::SUCCESS);

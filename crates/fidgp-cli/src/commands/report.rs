@@ -18,7 +18,7 @@ pub fn run(arguments: &Report) -> Outcome {
     let out = arguments.out.clone().unwrap_or_else(|| beside(first).join(report::REPORT_FILE));
     let page = match arguments.runs.iter().find(|path| is_model(path)) {
         Some(model) if arguments.runs.len() > 1 => {
-            let why = "is a model folder: its page is of this model alone; leave the other folders out";
+            let why = "is a model folder: the page of a model shows this model only; leave the other folders out";
             return Err(LabError::config(model.display().to_string(), why));
         }
         Some(model) => trust::write(&documents(model)?.ok_or_else(|| no_trust(model))?, &out)?,
@@ -71,7 +71,7 @@ fn documents(folder: &Path) -> Result<Option<Documents>, LabError> {
     let ood = ood.filter(|ood| {
         let is_ours = ood.weights_sha256.as_deref() == Some(found.model.weights_sha256.as_str());
         if !is_ours {
-            tell!("warning: {} is of other weights and is left out", path.display());
+            tell!("warning: {} belongs to other weights and is ignored", path.display());
         }
         is_ours
     });

@@ -51,7 +51,7 @@ pub fn run(arguments: &Serve) -> Outcome {
     let server = Server::bind(&address, tls, repository, limits, settings).map_err(taken)?;
     let bound = server.address().map_err(taken)?;
     if open_to_all {
-        tell!("warning: everybody who reaches {bound} may ask; --token-file asks for a token");
+        tell!("warning: anyone who can reach {bound} can send requests; --token-file FILE requires a token");
     }
     tell!("serving {} at {scheme}://{bound} (Ctrl-C stops)", names.join(", "));
     server.run(stop).map_err(|error| LabError::config("serve", error.to_string()))?;

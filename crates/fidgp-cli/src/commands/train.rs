@@ -34,8 +34,7 @@ pub fn run(arguments: &Train) -> Outcome {
     let by_splits = matches!(config.data, DataConfig::Uci { .. });
     let names_splits = arguments.splits.as_ref().is_some_and(|splits| splits != "all");
     if by_splits && launched.is_some() && arguments.force {
-        let why =
-            "is for one process: each of several would forget what the others have begun; remove the folder first";
+        let why = "works with one process only; with several, remove the folder first";
         return Err(LabError::config("--force", why));
     }
     let context = RunContext {

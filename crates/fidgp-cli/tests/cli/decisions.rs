@@ -268,8 +268,8 @@ fn pictures_get_sets_and_a_decision() {
 fn the_report_of_a_calibrated_model_begins_with_a_verdict() {
     let place = place();
     place.write("foreign.csv", "\"size, m2\",age\n500,0.5\n0.5,-70\n0.5,0.5\n");
-    let said = calibrate(&place, "run", &["--coverage", "0.8", "--foreign", "foreign.csv"]).ends(0);
-    let counted = "foreign inputs, foreign.csv: 66.67 % of 3 called out-of-distribution";
+    let said = calibrate(&place, "run", &["--coverage", "0.8", "--ood-inputs", "foreign.csv"]).ends(0);
+    let counted = "out-of-distribution inputs, foreign.csv: 66.67 % of 3 called out-of-distribution";
     assert!(said.out.contains(counted) && said.out.contains("80 % of the inputs ("), "{}", said.out);
     let report = |folder: &str| place.fidgp(&["report", folder]);
     let page = |folder: &str| fs::read_to_string(place.path(&format!("{folder}/report.html"))).unwrap();

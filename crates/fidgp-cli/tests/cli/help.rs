@@ -1,5 +1,8 @@
 use crate::Place;
 
+/// The page of the book that has all of it; `scripts/cli-page` writes it.
+const PAGE: &str = include_str!("../../../../docs/reference/cli.md");
+
 #[test]
 fn every_command_explains_itself() {
     let place = Place::new();
@@ -18,7 +21,6 @@ fn every_command_explains_itself() {
         "calibrate",
         "reference",
         "monitor",
-        "serve",
         "complexity",
         "report",
         "cost",
@@ -33,13 +35,20 @@ fn every_command_explains_itself() {
         "onnx",
         "onnx inspect",
         "onnx run",
+        "onnx operators",
         "completions",
         "man",
     ] {
         let words: Vec<_> = command.split_whitespace().chain(["--help"]).collect();
         let said = place.fidgp(&words).ends(0);
         let name = format!("help_{}", if command.is_empty() { "fidgp".to_owned() } else { command.replace(' ', "_") });
+        let lines: Vec<_> = said.out.trim_end().lines().map(str::trim_end).collect();
+        let text = format!("```text\n{}\n```", lines.join("\n"));
         insta::assert_snapshot!(name, said.out);
+        assert!(PAGE.contains(&text), "docs/reference/cli.md: not what `fidgp {command}` says; run scripts/cli-page");
+        if !["", "doctor", "onnx", "onnx operators"].contains(&command) {
+            assert!(said.out.contains("\nExample"), "the help of `{command}` has no example");
+        }
     }
 }
 

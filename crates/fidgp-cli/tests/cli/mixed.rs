@@ -296,7 +296,7 @@ fn init_writes_a_config_that_trains_as_it_stands() {
         text.contains("\"name\", # 200 different texts") && text.contains("#   city: 3 texts, 49 missing"),
         "{text}"
     );
-    place.fidgp(&["init", "customers.csv"]).ends(2).says(&["`config.toml` is there already"]);
+    place.fidgp(&["init", "customers.csv"]).ends(2).says(&["`config.toml` exists already"]);
     fidgp(&place, &["train", "config.toml", "--set", "train.epochs=3", "--set", "train.kl.annealing_epochs=0"]).ends(0);
     fidgp(&place, &["calibrate", "runs/customers"]).ends(0);
     place.write("new.csv", NEW);

@@ -71,3 +71,10 @@ fn the_commands_of_the_readme_work() {
     assert_eq!(told, ["init", "train", "calibrate", "predict", "report", "serve"]);
     assert!(place.path("runs/energy/report.html").exists());
 }
+
+#[test]
+fn the_readme_is_short() {
+    let prose = README.lines().filter(|line| !line.starts_with(['|', '<']));
+    let words: usize = prose.map(|line| line.split_whitespace().count()).sum();
+    assert!(words <= 700, "{words} words outside tables; 700 is the limit");
+}

@@ -100,7 +100,7 @@ fn shares(found: &Calibration, verdicts: &[Verdict], wrong: &[bool]) -> Result<V
     }
     if let Some(outlier) = &found.rules.outlier {
         let alarms = verdicts.iter().filter(|verdict| **verdict == Verdict::OutOfDistribution).count();
-        let promise = "false alarms of `out-of-distribution`".to_owned();
+        let promise = "in-distribution inputs called out-of-distribution".to_owned();
         let quiet = coverage_law(outlier.rule.examples, 1.0 - outlier.rule.alarms).ok();
         let share = Kept::new(promise, outlier.rule.alarms, Good::Below, alarms, verdicts.len())?;
         kept.push(share.by_law(quiet, verdicts.len() - alarms));

@@ -303,7 +303,7 @@ fn small_class(error: &MetricError, names: &[String]) -> DecisionError {
                 "cannot be kept at level {level}: `{name}`, the smallest class, has {got} examples and needs {need}; give \
                  more examples, ask for a lower level, or leave --by-class out"
             );
-            DecisionError::asked("a promise for each class", why)
+            DecisionError::asked("a guarantee for each class", why)
         }
         other => DecisionError::Metric(other.clone()),
     }

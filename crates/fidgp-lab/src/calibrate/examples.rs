@@ -215,7 +215,7 @@ pub(super) fn gather(
 
 /// What must be said of examples by which the epoch was chosen.
 fn chosen_by(config: &RunConfig, from: &From) -> Option<String> {
-    let why = "the epoch was chosen by these examples (train.select = \"best\"): the promises hold nearly; for exact ones name \
+    let why = "the epoch was chosen by these examples (train.select = \"best\"): the guarantees hold only approximately; for exact ones name \
                others with --examples";
     (*from == From::Validation && config.train.select == Select::Best).then(|| why.to_owned())
 }

@@ -127,7 +127,8 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     gathered.notes.extend(notes);
     if parts.is_none() {
         gathered.notes.push(
-            "the temperature was fitted on the same examples, as there are few: the promises hold nearly".to_owned(),
+            "the temperature was fitted on the same examples, as there are few; the guarantees hold only approximately"
+                .to_owned(),
         );
     }
     Ok((Some(temperature), predictor, gathered))

@@ -120,7 +120,7 @@ pub(super) fn foreign(
             RowsSaid::Classes(said) => said.iter().map(|said| judge.class(said).verdict).collect(),
         }
     } else {
-        return Err(LabError::config("--foreign", "is for models of pictures and of tables of one's own"));
+        return Err(LabError::config("--ood-inputs", "is for models of pictures and of tables of one's own"));
     };
     if verdicts.is_empty() {
         return Err(LabError::File { path: path.to_owned(), why: "holds no inputs".to_owned() });

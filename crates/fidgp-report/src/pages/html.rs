@@ -6,12 +6,17 @@ use crate::charts::{Drawing, HATCH, page_css};
 
 const PAGE_CSS: &str = include_str!("page.css");
 
+/// Text in which commands and keys stand between backticks.
+pub fn prose(text: &str) -> Markup {
+    html! { @for (place, part) in text.split('`').enumerate() { @if place % 2 == 1 { code { (part) } } @else { (part) } } }
+}
+
 /// A section with a heading and a sentence on what to look at.
 pub fn section(id: &str, heading: &str, lead: &str, body: &Markup) -> Markup {
     html! {
         section id=(id) {
             h2 { (heading) }
-            @if !lead.is_empty() { p.lead { (lead) } }
+            @if !lead.is_empty() { p.lead { (prose(lead)) } }
             (body)
         }
     }
@@ -33,7 +38,7 @@ fn figure(figure: &Drawing) -> Markup {
     html! {
         figure class=[(figure.width() > 600.0).then_some("wide")] {
             (PreEscaped(figure.inline()))
-            figcaption { (text.trim_start()) a href=(file) { (file) } }
+            figcaption { (prose(text.trim_start())) a href=(file) { (file) } }
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn verdict(found: &Monitor) -> String {
         text.push(format!("Changed: {}.", changed.join(", ")));
     }
     if !broken.is_empty() {
-        text.push(format!("Promised and no longer kept: {}.", broken.join(", ")));
+        text.push(format!("Guaranteed and no longer kept: {}.", broken.join(", ")));
     }
     if text.is_empty() {
         text.push("Nothing has changed as far as these lines show.".to_owned());
@@ -51,11 +51,10 @@ fn body(found: &Monitor, title: &str) -> Markup {
     let [accept, abstain, foreign] = found.verdicts;
     let counts =
         format!("{} lines: {accept} accepted, {abstain} abstained from, {foreign} out of distribution.", found.lines);
-    let lead =
-        "Each test bets that a line ranks among all before it as chance has it; its e-value grows when that is wrong.";
+    let lead = "Each test compares a line with all lines before it. Its e-value grows when something has changed.";
     let heads = ["series", "lines", "mean before", "mean now", "evidence, log10 e", "alarm at line"];
     let drift = html! { (grid_of_numbers(&heads, found.series.iter().map(row))) (figures(&[drawing(found)])) };
-    let promises = ["share", "promised", "seen", "interval", "labelled lines", ""];
+    let promises = ["share", "guarantee", "seen", "interval", "labelled lines", ""];
     html! {
         header { h1 { (title) } p.lead { (verdict(found)) } p { (counts) } }
         (section("drift", "Has anything changed?", lead, &drift))
@@ -77,10 +76,10 @@ fn accuracy(found: &Monitor, estimate: &AccuracyEstimate) -> Markup {
     grid(&["calibration examples", "these lines, estimated", "95 % interval"], std::iter::once(cells))
 }
 
-const ACCURACY: &str = "How often predictions of such confidence were right among the calibration examples. It holds as long as \
-    a confidence means what it meant, not where the relation of inputs to classes itself has changed.";
-const LABELS: &str = "The interval is right at every moment at once. A promise counts as broken when this interval and what the \
-    number of calibration examples leaves to chance both lie on its wrong side. Accuracy by itself is tested as the series `error` above.";
+const ACCURACY: &str = "Estimated from the confidence: how often predictions of such confidence were right among the calibration examples. The \
+    estimate fails where the relation of inputs to classes has changed.";
+const LABELS: &str = "The interval holds at all times together. A guarantee counts as broken when the whole interval lies on its wrong side, with \
+    the chance of the calibration examples taken into account. Accuracy by itself is tested as the series `error` above.";
 
 fn row(series: &Series) -> Vec<String> {
     vec![

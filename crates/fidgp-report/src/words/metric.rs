@@ -34,7 +34,12 @@ const TABLE: [Entry; 40] = [
     ),
     (names::SEG_MEAN_ACC, Better::Higher, true, "Pixels of a class that are given it, mean over the classes."),
     (names::SEG_PIXEL_ACC, Better::Higher, true, "Pixels whose most probable class is the right one."),
-    (names::SEG_NLL, Better::Lower, false, "Surprise at the right class, nats per pixel; void pixels do not count."),
+    (
+        names::SEG_NLL,
+        Better::Lower,
+        false,
+        "Negative log probability of the right class, nats per pixel, without void pixels.",
+    ),
     (names::SEG_BRIER, Better::Lower, false, "Squared distance of a pixel's probabilities from the truth."),
     (
         names::SEG_BOUNDARY_RATIO,
@@ -44,12 +49,17 @@ const TABLE: [Entry; 40] = [
     ),
     (names::SEG_BOUNDARY_RATIO_EPISTEMIC, Better::Neither, false, "The same of the epistemic part."),
     (names::CLS_ACC, Better::Higher, true, "Inputs whose most probable class is the right one."),
-    (names::CLS_NLL, Better::Lower, false, "Surprise at the right class, nats per input; wrong and sure costs most."),
+    (
+        names::CLS_NLL,
+        Better::Lower,
+        false,
+        "Negative log probability of the right class, nats per input; confident errors cost most.",
+    ),
     (
         names::CLS_NLL_PER_DRAW,
         Better::Lower,
         false,
-        "The same for single weight draws, averaged: always at least the one above.",
+        "The same for single weight draws, averaged: never below the one above.",
     ),
     (
         names::CLS_BRIER,
@@ -78,12 +88,22 @@ const TABLE: [Entry; 40] = [
         names::OOD_AUROC,
         Better::Higher,
         true,
-        "Chance that a foreign input scores higher than a familiar one; 50 % is guessing.",
+        "Chance that an out-of-distribution input scores higher than an in-distribution one; 50 % is guessing.",
     ),
-    (names::OOD_AUPR, Better::Higher, true, "Average precision with foreign inputs as positives."),
-    (names::OOD_AUPR_IN, Better::Higher, true, "Average precision with familiar inputs as positives."),
-    (names::OOD_FPR95, Better::Lower, true, "Familiar inputs flagged when 95 % of the foreign ones are caught."),
-    (names::OOD_FPR95_ID_KEPT, Better::Lower, true, "Foreign inputs missed when 95 % of the familiar ones are kept."),
+    (names::OOD_AUPR, Better::Higher, true, "Average precision with out-of-distribution inputs as positives."),
+    (names::OOD_AUPR_IN, Better::Higher, true, "Average precision with in-distribution inputs as positives."),
+    (
+        names::OOD_FPR95,
+        Better::Lower,
+        true,
+        "In-distribution inputs flagged when 95 % of the out-of-distribution ones are caught.",
+    ),
+    (
+        names::OOD_FPR95_ID_KEPT,
+        Better::Lower,
+        true,
+        "Out-of-distribution inputs missed when 95 % of the in-distribution ones are kept.",
+    ),
     (
         names::ENS_MI,
         Better::Neither,
@@ -96,10 +116,15 @@ const TABLE: [Entry; 40] = [
         false,
         "Aleatoric part of the uncertainty, nats: what every draw is unsure of.",
     ),
-    (names::REG_RMSE, Better::Lower, false, "Typical distance of the mean from the target, in target units."),
-    (names::REG_MAE, Better::Lower, false, "Mean distance of the mean from the target, in target units."),
-    (names::REG_NLL, Better::Lower, false, "Surprise at the target, nats; rewards a width that fits the errors."),
-    (names::REG_CRPS, Better::Lower, false, "Distance of the whole predicted law from the target, in target units."),
+    (names::REG_RMSE, Better::Lower, false, "Root mean squared error of the predicted mean, in target units."),
+    (names::REG_MAE, Better::Lower, false, "Mean absolute error of the predicted mean, in target units."),
+    (
+        names::REG_NLL,
+        Better::Lower,
+        false,
+        "Negative log density of the target, nats; low if the deviations fit the errors.",
+    ),
+    (names::REG_CRPS, Better::Lower, false, "Distance of the predicted distribution from the target, in target units."),
     (
         names::REG_COVERAGE,
         Better::Neither,
@@ -145,8 +170,12 @@ const TABLE: [Entry; 40] = [
 ///
 /// assert_eq!(words("ood/AUROC/svhn").better, Better::Higher);
 /// assert!(words("ood/AUROC/svhn").meaning.ends_with("Part: svhn."));
+/// assert_eq!(words("validation/cls/Acc").meaning, "The same on the validation part.");
 /// ```
 pub fn words(name: &str) -> Words {
+    if let Some(metric) = name.strip_prefix("validation/") {
+        return Words { meaning: "The same on the validation part.".to_owned(), ..words(metric) };
+    }
     let (base, part) = base_and_part(name);
     let Some((_, better, percent, meaning)) = TABLE.iter().find(|entry| entry.0 == base) else {
         return Words { better: Better::Neither, percent: false, meaning: String::new() };

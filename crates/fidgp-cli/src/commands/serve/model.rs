@@ -177,7 +177,7 @@ impl ServedModel {
             let mut said = json!(answer);
             said["features"] = json!(answer.features);
             if let Err(error) = watch.add(&said) {
-                tell!("warning: drift is no longer looked for: {error}");
+                tell!("warning: drift detection has stopped: {error}");
                 self.watch = None;
                 return;
             }

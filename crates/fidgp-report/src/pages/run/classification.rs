@@ -63,7 +63,7 @@ fn compact(count: usize) -> String {
 fn reliability_caption(answers: Option<&Answers>) -> String {
     let Some(Answers { count, accuracy, confidence }) = answers else { return "No predictions.".to_owned() };
     let gap = 100.0 * (confidence - accuracy);
-    let word = if gap > 0.0 { "too sure" } else { "too modest" };
+    let word = if gap > 0.0 { "overconfident" } else { "underconfident" };
     format!(
         "Of all inputs given a confidence, how many are right? Bars should end at the diagonal; hatching shows by how much \
          they miss it, the small numbers above say how many inputs each bin holds. Over all {count} inputs the network is {:.1} % sure and \

@@ -8,7 +8,7 @@ pub fn figures(id: &str, data: &Forecasts) -> Vec<Drawing> {
         beside_truth(data).figure(&format!("{id}-forecasts")).captioned(truth_caption(data)),
         coverage(data).figure(&format!("{id}-coverage")).captioned(
             "Of all test rows, how many lie in the central interval of each level? On the diagonal the deviations are right; below \
-             it the network is too sure, above it too modest.",
+             it the network is overconfident, above it underconfident.",
         ),
     ]
 }

@@ -191,5 +191,6 @@ fn header(runs: &[Run]) -> Markup {
 fn hardware(results: &Results) -> String {
     let hardware = &results.hardware;
     let gpu = hardware.gpu.as_ref().map_or(String::new(), |gpu| format!("{gpu}; "));
-    format!("{gpu}{}, {} threads, {} GiB", hardware.cpu, hardware.threads, hardware.memory_gib)
+    let threads = if hardware.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", hardware.threads) };
+    format!("{gpu}{}, {threads}, {} GiB", hardware.cpu, hardware.memory_gib)
 }

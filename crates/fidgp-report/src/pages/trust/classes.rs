@@ -33,8 +33,8 @@ pub fn sections(found: &Documents, seen: &ClassesSeen) -> Vec<Section> {
     ]
 }
 
-const SETS: &str = "A set is what cannot be ruled out. One class: as good as an answer. Many: the model does not know. On the \
-    examples held back.";
+const SETS: &str = "A set holds the classes that cannot be ruled out. One class is an answer; many mean that the model does not know. \
+    Counted on the examples held back.";
 
 fn sizes(all: &[SetSizes]) -> Drawing {
     let last = all.iter().map(|sizes| sizes.counts.len()).max().unwrap_or(1).min(MOST + 1);

@@ -14,7 +14,7 @@ use fidgp_decision::kept::Kept;
 use fidgp_decision::trust::{Curve, Seen, Trust};
 use maud::{Markup, html};
 
-use super::html::{facts, figures, grid_of_numbers, page, section};
+use super::html::{self, facts, figures, grid_of_numbers, page, section};
 use super::write::{REPORT_FILE, Report, ReportError, Section};
 use crate::charts::{Axis, Bar, Chart, Drawing, Layer, Shape};
 use crate::record::{MeasuredOod, write_atomically};
@@ -89,7 +89,7 @@ fn about(found: &Documents) -> Markup {
 pub fn sections(found: &Documents) -> Vec<Section> {
     let trust = &found.trust;
     let said = verdict::sentences(found);
-    let body = html! { div.verdict { @for sentence in &said { p { (sentence) } } } };
+    let body = html! { div.verdict { @for sentence in &said { p { (html::prose(sentence)) } } } };
     let mut parts = vec![part("verdict", "May I act on its predictions?", "", body, Vec::new()), promises(found)];
     parts.extend(match &trust.seen {
         Seen::Classes(seen) => classes::sections(found, seen),
@@ -101,14 +101,14 @@ pub fn sections(found: &Documents) -> Vec<Section> {
     if let Seen::Classes(seen) = &trust.seen {
         parts.push(classes::table(seen));
     }
-    let body = html! { ul { @for what in verdict::untested(found) { li { (what) } } } };
+    let body = html! { ul { @for what in verdict::untested(found) { li { (html::prose(&what)) } } } };
     parts.push(part("untested", "What was not tested", UNTESTED, body, Vec::new()));
     parts
 }
 
 const EPISTEMIC: &str =
-    "Epistemic uncertainty is what the weights leave open. Wrong answers should lie further right than right ones.";
-const UNTESTED: &str = "Nothing on this page speaks for these.";
+    "Epistemic uncertainty comes from the weights. It should be larger for wrong answers, further to the right.";
+const UNTESTED: &str = "This page says nothing about them.";
 
 fn part(id: &str, heading: &str, lead: &str, body: Markup, figures: Vec<Drawing>) -> Section {
     let (id, heading, lead) = (format!("trust-{id}"), heading.to_owned(), lead.to_owned());
@@ -139,16 +139,16 @@ fn promises(found: &Documents) -> Section {
             .to_owned(),
         ]
     };
-    let heads = ["promise", "promised", "seen", "95 % interval", "examples", "mean size", ""];
+    let heads = ["what", "guarantee", "seen", "95 % interval", "examples", "mean size", ""];
     let body = html! {
         (grid_of_numbers(&heads, found.calibration.check.iter().map(row)))
         @if !found.calibration.notes.is_empty() { ul { @for note in &found.calibration.notes { li { (note) } } } }
     };
-    part("promises", "What is promised, and what was seen", PROMISES, body, Vec::new())
+    part("promises", "What is guaranteed, and what was seen", PROMISES, body, Vec::new())
 }
 
-const PROMISES: &str = "The promises hold for inputs like the examples. They were checked on examples that were held back: a \
-    promise is not kept when chance alone, that of the examples for the rules too, would show so little of it less than once in forty.";
+const PROMISES: &str = "The guarantees hold for inputs like the examples. They were checked on examples that were held back. A \
+    guarantee counts as not kept if a result this bad has a probability below 2.5 % when the guarantee is true.";
 
 /// Risk against coverage by each uncertainty.
 fn curves(trust: &Trust, risk: &str) -> Drawing {
@@ -204,17 +204,16 @@ fn foreign(found: &Documents) -> Section {
     let own: Vec<_> = own.collect();
     let body = html! {
         @if own.is_empty() {
-            p { "No inputs that are known to be foreign were given; `fidgp calibrate --foreign PATH` counts how many are found." }
+            p { (html::prose("No out-of-distribution inputs were given. `fidgp calibrate --ood-inputs PATH` counts how many are found.")) }
         } @else {
-            (grid_of_numbers(&["foreign inputs", "inputs", "called out-of-distribution", "accepted all the same"], own.into_iter()))
+            (grid_of_numbers(&["source", "inputs", "called out-of-distribution", "accepted all the same"], own.into_iter()))
         }
         @if let Some(ood) = &found.ood { h3 { "The benchmark of fidgp ood" } (benchmark(ood)) }
     };
-    part("foreign", "What does it recognise as foreign?", FOREIGN, body, Vec::new())
+    part("foreign", "What does it recognise as out-of-distribution?", FOREIGN, body, Vec::new())
 }
 
-const FOREIGN: &str =
-    "By the rule that predict uses, with 95 % intervals. A foreign input that is accepted is acted on.";
+const FOREIGN: &str = "By the rule that `fidgp predict` uses, with 95 % intervals.";
 
 /// Of each score its AUROC on every set.
 fn benchmark(ood: &MeasuredOod) -> Markup {
@@ -228,7 +227,7 @@ fn benchmark(ood: &MeasuredOod) -> Markup {
     let trivial =
         ood.sets.iter().filter(|set| !set.trivial.is_empty()).map(|set| set.name.as_str()).collect::<Vec<_>>();
     html! {
-        p.lead { "How well each score ranks foreign pictures above those of " (ood.id) "; 50 is guessing." }
+        p.lead { "How well each score ranks out-of-distribution pictures above those of " (ood.id) "; 50 is guessing." }
         @if ood.controls_skipped { p.warn { "Its controls were skipped: these numbers may not measure what they say." } }
         @if !trivial.is_empty() { p { "Told apart by plain pixels, so of little worth: " (trivial.join(", ")) "." } }
         (grid_of_numbers(&heads, rows))

@@ -42,7 +42,7 @@ pub fn sections(found: &Documents, seen: &NumbersSeen) -> Vec<Section> {
     let body = html! {
         (grid_of_numbers(&heads, seen.widths.iter().map(width)))
         h3 { "Where it is sure, and where it is not" }
-        p.lead { "The promise is for all inputs together; it may hold too often where the model is unsure and too rarely where it is sure." }
+        p.lead { "The guarantee is for all inputs together. Where the model is unsure it may hold more often, and where it is sure less often." }
         (grid_of_numbers(&third_heads, seen.thirds.iter().enumerate().map(third)))
     };
     vec![

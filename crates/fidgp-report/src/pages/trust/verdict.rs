@@ -27,8 +27,8 @@ fn of_classes(seen: &ClassesSeen, n: usize, of: &str) -> String {
     let gap = 100.0 * (confidence - accuracy);
     let sure = match gap {
         gap if gap.abs() < 0.05 => "well calibrated on average".to_owned(),
-        gap if gap > 0.0 => format!("too sure by {gap:.1} points on average"),
-        gap => format!("too modest by {:.1} points on average", -gap),
+        gap if gap > 0.0 => format!("overconfident by {gap:.1} points on average"),
+        gap => format!("underconfident by {:.1} points on average", -gap),
     };
     format!(
         "It is right on {} (95 % interval {} … {}) of {of}, and {sure} (ECE {}).",
@@ -41,11 +41,15 @@ fn of_classes(seen: &ClassesSeen, n: usize, of: &str) -> String {
 
 fn of_numbers(seen: &NumbersSeen, of: &str) -> String {
     let inside = seen.coverage.last().map_or(String::new(), |[level, inside]| {
-        format!("; its own {} intervals hold {} of them before any rule", percent(*level), percent(*inside))
+        format!(
+            "; its own {} intervals contain {} of the targets, before calibration",
+            percent(*level),
+            percent(*inside)
+        )
     });
     let explained = 1.0 - (seen.rmse / seen.target_sd.max(f64::MIN_POSITIVE)).powi(2);
     format!(
-        "It is off by {} (RMSE; {} in the mean) on {of}, where always saying their mean would be off by {} (R² = {explained:.3}){inside}.",
+        "Its predictions are off by {} (RMSE; mean absolute error {}) on {of}; predicting their mean every time would be off by {} (R² = {explained:.3}){inside}.",
         number(seen.rmse),
         number(seen.mae),
         number(seen.target_sd)
@@ -89,7 +93,7 @@ fn guaranteed(found: &Documents) -> String {
         ),
         None => match &rules.answering {
             Some(answering) => format!(
-                "it answers the surest {} of inputs ({answered} of those held back, {abstained} abstained from), without a promise on errors",
+                "it answers the surest {} of inputs ({answered} of those held back, {abstained} abstained from), without a guarantee on errors",
                 percent(answering.rule.share)
             ),
             None => format!("no error rate was asked for, so it answers {answered}"),
@@ -98,8 +102,8 @@ fn guaranteed(found: &Documents) -> String {
     let parts: Vec<_> = coverage.into_iter().chain([abstention]).collect();
     let first = match broken {
         0 => "Guaranteed for inputs like these".to_owned(),
-        1 => "Promised, but one promise was NOT KEPT on the examples held back".to_owned(),
-        count => format!("Promised, but {count} promises were NOT KEPT on the examples held back"),
+        1 => "Guaranteed, but one guarantee was NOT KEPT on the examples held back".to_owned(),
+        count => format!("Guaranteed, but {count} guarantees were NOT KEPT on the examples held back"),
     };
     format!("{first}: {}.", parts.join("; "))
 }
@@ -128,11 +132,13 @@ const FEW: usize = 20;
 /// What nothing on the page speaks for; the words before a colon are the short form.
 pub fn untested(found: &Documents) -> Vec<String> {
     let mut all = vec![
-        "Inputs that differ from the examples: another device, place or time; promises do not carry over, `fidgp monitor` watches for it".to_owned(),
+        "Inputs that differ from the examples: the guarantees do not hold for another device, place or time; \
+         `fidgp monitor` watches for such a change"
+            .to_owned(),
         "Corrupted inputs: noise, blur, missing parts".to_owned(),
     ];
     if found.trust.foreign.is_empty() && found.ood.is_none() {
-        all.push("Foreign inputs: none were given, so how many of them are recognised is not known".to_owned());
+        all.push("Out-of-distribution inputs: none were given, so it is not known how many are recognised".to_owned());
     }
     let rules = &found.calibration.rules;
     if let Seen::Classes(seen) = &found.trust.seen {
@@ -145,7 +151,7 @@ pub fn untested(found: &Documents) -> Vec<String> {
         }
         if rules.sets_by_class.is_empty() {
             all.push(
-                "Promises class by class: the promise is for all classes together, `--by-class` makes one for each"
+                "Guarantees class by class: the guarantee is for all classes together; `--by-class` gives one for each"
                     .to_owned(),
             );
         }
