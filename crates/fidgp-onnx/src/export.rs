@@ -243,9 +243,7 @@ impl Exported<'_> {
             let why = format!("`{}` is not in f32; export the source in f32", origin.initialiser);
             return Err(Error::graph(why));
         }
-        let value = value.f_reshape(&origin.shape)?;
-        let value = if origin.turned { value.f_transpose(0, 1)? } else { value };
-        message(&like.name, &value)
+        message(&like.name, &origin.in_file(value)?)
     }
 }
 

@@ -1,12 +1,14 @@
 //! ONNX graphs as networks of fidgp's layers.
 
 mod attributes;
+mod cells;
 mod constant;
 mod element;
 mod error;
 mod export;
 mod file;
 mod finish;
+mod found;
 mod graph;
 mod head;
 mod import;
@@ -16,6 +18,7 @@ mod names;
 mod network;
 #[expect(clippy::unnecessary_wraps, reason = "one signature for every operator of the table")]
 mod ops;
+mod part;
 mod parts;
 mod plain;
 mod program;
