@@ -1,6 +1,7 @@
 //! ONNX graphs as networks of fidgp's layers.
 
 mod attributes;
+mod backward;
 mod cells;
 mod constant;
 mod element;
@@ -14,6 +15,7 @@ mod head;
 mod import;
 mod inline;
 mod inspect;
+mod logits;
 mod names;
 mod network;
 #[expect(clippy::unnecessary_wraps, reason = "one signature for every operator of the table")]

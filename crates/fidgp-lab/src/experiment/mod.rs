@@ -16,6 +16,7 @@ mod start;
 mod together;
 mod uci;
 mod wrap;
+mod wrap_rows;
 
 pub use dry::{DryRun, dry_run};
 pub use linearise::{FittedPosterior, fit_posterior};
