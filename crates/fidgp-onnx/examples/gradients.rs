@@ -60,7 +60,7 @@ fn gradients(model: &str, inputs: &str, direction: &str, out: &str) -> Outcome<(
     for origin in &import.origins {
         let gradient = variables[&origin.variable].grad();
         if gradient.defined() {
-            found.push((origin.initialiser.clone(), gradient.contiguous()));
+            found.push((origin.initialiser.clone(), origin.in_framework(&gradient)?.contiguous()));
         }
     }
     Tensor::write_safetensors(&found, out)?;
@@ -84,9 +84,11 @@ fn train(model: &str, inputs: &str, direction: &str, out: &str, steps: usize, ra
         }
     }
     let variables = store.variables();
-    let named =
-        |origin: &fidgp_onnx::Origin| (origin.initialiser.clone(), variables[&origin.variable].detach().contiguous());
-    Tensor::write_safetensors(&import.origins.iter().map(named).collect::<Vec<_>>(), out)?;
+    let named = |origin: &fidgp_onnx::Origin| -> Outcome<(String, Tensor)> {
+        let own = origin.in_framework(&variables[&origin.variable].detach())?;
+        Ok((origin.initialiser.clone(), own.contiguous()))
+    };
+    Tensor::write_safetensors(&import.origins.iter().map(named).collect::<Outcome<Vec<_>>>()?, out)?;
     Ok(())
 }
 

@@ -12,10 +12,11 @@ use crate::finish::{self, Outputs};
 use crate::graph::constant_message;
 use crate::import::{Import, Origin};
 use crate::inline;
+use crate::logits;
 use crate::names;
 use crate::proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto};
 use crate::rules::{self, Rules};
-use crate::tangent::{self, Linearised};
+use crate::tangent::{self, Linearised, Stated};
 use crate::writer::{Writer, message};
 
 /// Bytes of one message in the format of ONNX files.
@@ -67,7 +68,7 @@ pub struct Exported<'a> {
     pub metadata: BTreeMap<String, String>,
     /// Whether matrices are stored in f16; they are cast to f32 before they are used.
     pub half: bool,
-    /// The law around the one draw that is given, for numbers; the draws themselves are the law without it.
+    /// The law around the one draw that is given; the draws themselves are the law without it.
     pub linearised: Option<Linearised>,
 }
 
@@ -88,11 +89,7 @@ impl Exported<'_> {
         let mut writer = Writer { graph: GraphProto { name: "fidgp".to_owned(), ..GraphProto::default() } };
         let x = self.input(&mut writer, &graph)?;
         let outputs = self.copies(&mut writer, &graph, &x)?;
-        let closed = match &self.linearised {
-            Some(law) => Some((tangent::variance(&mut writer, self.import, law, (&x, &outputs[0]))?, law.curvature)),
-            None => None,
-        };
-        finish::write(&mut writer, &outputs, &self.outputs, closed.as_ref());
+        self.finish(&mut writer, &x, &outputs)?;
         if let Some(rules) = &self.rules {
             rules::write(&mut writer, rules, (&self.import.network.input().name, &self.outputs))?;
         }
@@ -114,6 +111,27 @@ impl Exported<'_> {
             ..model
         };
         encoded(&written)
+    }
+
+    /// What is made of the network's outputs.
+    fn finish(&self, writer: &mut Writer, x: &str, outputs: &[String]) -> Result<()> {
+        let Some(law) = &self.linearised else {
+            finish::write(writer, outputs, &self.outputs, None);
+            return Ok(());
+        };
+        let stated = tangent::write(writer, self.import, law, (x, &outputs[0]))?;
+        match (&self.outputs, stated, &law.normals) {
+            (Outputs::Classes { classes, temperature }, stated, Some(normals)) => {
+                logits::write(writer, &outputs[0], &stated, normals, (*classes, *temperature))
+            }
+            (Outputs::Numbers { .. }, Stated::Variance(variance), None) => {
+                finish::write(writer, outputs, &self.outputs, Some(&(variance, law.curvature)));
+                Ok(())
+            }
+            _ => Err(Error::graph(
+                "a linearised posterior draws the logits of classes, and states the variance of numbers",
+            )),
+        }
     }
 
     /// Makes the network's weights that are Constant nodes into initialisers.
@@ -243,9 +261,7 @@ impl Exported<'_> {
             let why = format!("`{}` is not in f32; export the source in f32", origin.initialiser);
             return Err(Error::graph(why));
         }
-        let value = value.f_reshape(&origin.shape)?;
-        let value = if origin.turned { value.f_transpose(0, 1)? } else { value };
-        message(&like.name, &value)
+        message(&like.name, &origin.in_file(value)?)
     }
 }
 

@@ -52,13 +52,12 @@ fn mean(writer: &mut Writer, values: &[String], name: &str) -> String {
 /// `−Σ p log p` of every row.
 fn entropy(writer: &mut Writer, p: &str, log_p: &str, name: &str) -> String {
     let product = writer.node("Mul", &[p, log_p], &format!("{name}/product"));
-    let sum = writer.node_with("ReduceSum", &[&product, "fidgp/classes"], &format!("{name}/sum"), &[("keepdims", 0)]);
+    let axis = writer.whole(&format!("{name}/classes"), &[1]);
+    let sum = writer.node_with("ReduceSum", &[&product, &axis], &format!("{name}/sum"), &[("keepdims", 0)]);
     writer.node("Neg", &[&sum], name)
 }
 
 fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: f64) {
-    writer.whole("fidgp/classes", &[1]);
-    let floor = writer.number("fidgp/floor", FLOOR);
     let divisor = ((temperature - 1.0).abs() > 0.0).then(|| writer.number("fidgp/temperature", temperature));
     let (mut all, mut entropies) = (Vec::new(), Vec::new());
     for (k, logits) in draws.iter().enumerate() {
@@ -72,12 +71,18 @@ fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: 
         entropies.push(entropy(writer, &p, &log_p, &own("entropy")));
         all.push(p);
     }
-    let p = mean(writer, &all, "probabilities");
-    let floored = writer.node("Max", &[&p, &floor], "fidgp/floored");
+    mean(writer, &all, "probabilities");
+    mean(writer, &entropies, "aleatoric");
+    split_entropy(writer, classes);
+}
+
+/// The entropy of `probabilities`, and what of it is not `aleatoric`.
+pub(crate) fn split_entropy(writer: &mut Writer, classes: i64) {
+    let floor = writer.number("fidgp/floor", FLOOR);
+    let floored = writer.node("Max", &["probabilities", &floor], "fidgp/floored");
     let log_p = writer.node("Log", &[&floored], "fidgp/log");
-    let total = entropy(writer, &p, &log_p, "total");
-    let aleatoric = mean(writer, &entropies, "aleatoric");
-    let difference = writer.node("Sub", &[&total, &aleatoric], "fidgp/difference");
+    let total = entropy(writer, "probabilities", &log_p, "total");
+    let difference = writer.node("Sub", &[&total, "aleatoric"], "fidgp/difference");
     writer.node("Relu", &[&difference], "epistemic"); // rounding may leave it below
     writer.output("probabilities", Some(classes));
     for name in ["total", "aleatoric", "epistemic"] {

@@ -71,6 +71,8 @@ pub(crate) struct Node {
     pub scope: Option<String>,
     /// The layer that stands in its place, by number.
     pub layer: Option<usize>,
+    /// The recurrent cell of the network that stands in its place, by number.
+    pub cell: Option<usize>,
 }
 
 impl Graph {
@@ -240,6 +242,7 @@ impl Builder<'_> {
             outputs,
             scope,
             layer: None,
+            cell: None,
         });
         Ok(())
     }

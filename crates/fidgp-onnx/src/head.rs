@@ -35,6 +35,9 @@ fn source(node: &Node, sources: &BTreeMap<Id, Source>) -> Option<Source> {
     if let Some(layer) = node.layer {
         return Some(Source::Layer(layer));
     }
+    if node.cell.is_some() {
+        return Some(Source::Mixed);
+    }
     let known = node.inputs.iter().flatten().filter_map(|id| sources.get(id)).copied();
     let merged = known.reduce(|one, other| if one == other { one } else { Source::Mixed });
     merged.filter(|_| !roles::is_about(node))

@@ -3,10 +3,11 @@
 use tch::{Kind, Tensor};
 
 use crate::error::{Error, Result};
+use crate::found::{Layout, Shape};
 use crate::graph::{Graph, Id, Port};
 use crate::names;
 use crate::network::GraphNetwork;
-use crate::parts::{Parts, Shape};
+use crate::parts::Parts;
 
 /// A variable of the network and its numbers.
 type Named = (String, Tensor);
@@ -50,8 +51,7 @@ pub struct Origin {
     pub initialiser: String,
     /// The shape that the framework it comes from knows, `[d_out, d_in]` for a linear layer; with the outputs that are wanted.
     pub shape: Vec<i64>,
-    /// Whether the file holds it turned, `[d_in, d_out]`.
-    pub turned: bool,
+    pub(crate) layout: Layout,
 }
 
 impl Origin {
@@ -59,6 +59,19 @@ impl Origin {
     pub fn framework_name(&self) -> &str {
         let own = self.variable.strip_suffix(".value").unwrap_or(&self.variable);
         if names::is_made(&self.initialiser) { own } else { &self.initialiser }
+    }
+
+    /// A value of the variable as the framework it comes from holds it.
+    ///
+    /// # Errors
+    /// When it has another number of elements.
+    pub fn in_framework(&self, value: &Tensor) -> Result<Tensor> {
+        self.layout.in_framework(value, &self.shape)
+    }
+
+    /// A value of the variable as the file holds it.
+    pub(crate) fn in_file(&self, value: &Tensor) -> Result<Tensor> {
+        self.layout.in_file(&self.in_framework(value)?)
     }
 }
 
@@ -93,7 +106,7 @@ impl Import {
         if let Some(outputs) = wanted.outputs {
             notes.extend(parts.set_outputs(outputs));
         }
-        let network = GraphNetwork::new(graph, &parts, float)?;
+        let network = GraphNetwork::new(graph, &mut parts, float)?;
         notes.append(&mut parts.notes);
         let (tensors, origins) = parts.named(graph, float)?;
         let logits = graph.names[graph.outputs[0].id].clone();
@@ -191,7 +204,7 @@ impl Parts {
                     variable: variable.clone(),
                     initialiser: initialiser.clone(),
                     shape: layer.shapes[index].clone(),
-                    turned: layer.turned && part == "weight",
+                    layout: layer.layouts[index].clone(),
                 });
                 if let Some(tensor) = &layer.tensors[index] {
                     tensors.push((variable, layer.shaped(part, tensor)?.f_to_kind(float)?));
@@ -201,7 +214,8 @@ impl Parts {
         for (id, name) in &self.values {
             let (variable, tensor) = (format!("{name}.value"), &graph.constants[id]);
             let initialiser = graph.names[*id].clone();
-            origins.push(Origin { variable: variable.clone(), initialiser, shape: tensor.size(), turned: false });
+            let (shape, layout) = (tensor.size(), Layout::Same);
+            origins.push(Origin { variable: variable.clone(), initialiser, shape, layout });
             tensors.push((variable, tensor.f_to_kind(float)?));
         }
         Ok((tensors, origins))

@@ -1,21 +1,26 @@
 //! ONNX graphs as networks of fidgp's layers.
 
 mod attributes;
+mod backward;
+mod cells;
 mod constant;
 mod element;
 mod error;
 mod export;
 mod file;
 mod finish;
+mod found;
 mod graph;
 mod head;
 mod import;
 mod inline;
 mod inspect;
+mod logits;
 mod names;
 mod network;
 #[expect(clippy::unnecessary_wraps, reason = "one signature for every operator of the table")]
 mod ops;
+mod part;
 mod parts;
 mod plain;
 mod program;

@@ -20,7 +20,8 @@ pub(crate) fn of_weight(name: &str) -> &str {
 }
 
 /// What an exported graph calls its own values: outputs, and beginnings of all others.
-const OUTPUTS: [&str; 8] = ["accept", "aleatoric", "epistemic", "mean", "ood_p", "probabilities", "sd", "total"];
+const OUTPUTS: [&str; 9] =
+    ["accept", "aleatoric", "epistemic", "mean", "ood_p", "ood_score", "probabilities", "sd", "total"];
 const OWN: [&str; 6] = ["draw", "fidgp/", "lower_", "net/", "set_", "upper_"];
 
 /// The name of a source's value in the graph that is exported, where it must not be that of an own one.

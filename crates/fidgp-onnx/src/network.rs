@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use fidgp::layer::{
-    BatchNorm, Conv2d, Conv2dConfig, Layer, LayerNorm, Layers, Linear, Network, Parameter, Pass, Start,
-};
+use fidgp::layer::{Layer, Layers, Network, Parameter, Pass, Start};
 use tch::{Kind, Tensor};
 
 use crate::error::{Doing, Error, Result};
+use crate::found::FoundCell;
 use crate::graph::{Graph, Id, Port};
-use crate::ops::{Context, Value, Window};
-use crate::parts::{Found, Parts, Shape};
+use crate::ops::{Context, Inputs, Value};
+use crate::part::{self, Part};
+use crate::parts::Parts;
 use crate::program::{Program, Work};
 
 /// A network that a graph describes. It is plain and has no numbers: a plan says which of its layers are Bayesian,
@@ -21,26 +21,10 @@ use crate::program::{Program, Work};
 pub struct GraphNetwork {
     program: Program,
     parts: Vec<Part>,
+    cells: Vec<FoundCell>,
     values: Vec<(Id, Parameter)>,
     blocks: Vec<Block>,
     head: Option<String>,
-}
-
-/// One of our layers in place of a node.
-#[derive(Debug)]
-enum Part {
-    Linear(Linear),
-    Conv(Convolution),
-    BatchNorm(BatchNorm),
-    LayerNorm(LayerNorm),
-}
-
-/// A convolution whose borders or axes are not those of our layer.
-#[derive(Debug)]
-struct Convolution {
-    layer: Conv2d,
-    window: Window,
-    kernel: Vec<i64>,
 }
 
 /// Steps from one value that alone is alive to the next.
@@ -53,10 +37,10 @@ struct Block {
 
 impl GraphNetwork {
     /// A network of layers that were found in a graph, with one input and one output.
-    pub(crate) fn new(graph: &Graph, found: &Parts, float: Kind) -> Result<Self> {
+    pub(crate) fn new(graph: &Graph, found: &mut Parts, float: Kind) -> Result<Self> {
         let given: BTreeSet<Id> = found.values.iter().map(|(id, _)| *id).collect();
         let program = Program::new(graph, &given, Context { float })?;
-        let parts = found.layers.iter().map(part).collect::<fidgp::Result<_>>()?;
+        let parts = found.layers.iter().map(Part::new).collect::<fidgp::Result<_>>()?;
         let value = |(id, name): &(Id, String)| {
             let held = &graph.constants[id];
             Ok((*id, Parameter::new(name, &held.size(), start(held)?)?))
@@ -64,7 +48,8 @@ impl GraphNetwork {
         let values = found.values.iter().map(value).collect::<Result<_>>()?;
         let blocks = blocks(&program, &given);
         let head = found.head.map(|head| found.layers[head].name.clone());
-        Ok(Self { program, parts, values, blocks, head })
+        let cells = std::mem::take(&mut found.cells);
+        Ok(Self { program, parts, cells, values, blocks, head })
     }
 
     /// The input.
@@ -98,8 +83,8 @@ impl GraphNetwork {
         let outcome = pass.blocks(&x, &self.blocks, |block, h, pass| {
             let values = &mut *values.borrow_mut();
             values[block.from] = Some(Value::Tensor(h.shallow_clone()));
-            let mut layer = |number: usize, x: &Tensor| self.layer(number, x, pass);
-            let ran = self.program.steps(block.steps.clone(), values, device, &mut layer);
+            let mut own = |work: &Work, inputs: &Inputs| self.own(work, inputs, pass);
+            let ran = self.program.steps(block.steps.clone(), values, device, &mut own);
             let output = ran.and_then(|()| output_of(block.to, values));
             output.map_err(|error| {
                 let shown = error.to_string();
@@ -113,19 +98,24 @@ impl GraphNetwork {
         }
     }
 
-    /// The layer's output in the type of what it was given.
-    fn layer(&self, number: usize, x: &Tensor, pass: &mut Pass) -> Doing<Tensor> {
-        let part = &self.parts[number];
-        if self.head.as_deref() == Some(part.layer().name()) {
-            pass.tap("features", x);
+    /// What a layer or a cell gives, in the type of what it was given.
+    fn own(&self, work: &Work, inputs: &Inputs, pass: &mut Pass) -> Doing<Vec<Value>> {
+        let x = inputs.tensor(0)?;
+        match work {
+            Work::Kernel(_) => Err("is no layer".into()),
+            Work::Cell(number) => {
+                let made = part::run_cell(&self.cells[*number], &self.parts, inputs, pass)?;
+                let typed = |value: Value| Ok(Value::Tensor(value.tensor()?.f_to_kind(x.kind())?));
+                made.into_iter().map(typed).collect()
+            }
+            Work::Layer(number) => {
+                let part = &self.parts[*number];
+                if self.head.as_deref() == Some(part.layer().name()) {
+                    pass.tap("features", x);
+                }
+                Ok(vec![Value::Tensor(part.forward(inputs, pass)?.f_to_kind(x.kind())?)])
+            }
         }
-        let y = match part {
-            Part::Linear(linear) => linear.forward(x, pass)?,
-            Part::Conv(conv) => conv.forward(x, pass)?,
-            Part::BatchNorm(norm) => norm.forward(x, pass)?,
-            Part::LayerNorm(norm) => norm.forward(x, pass)?,
-        };
-        Ok(y.f_to_kind(x.kind())?)
     }
 }
 
@@ -151,93 +141,12 @@ impl Layers for GraphNetwork {
     }
 }
 
-impl Part {
-    fn layer(&self) -> &dyn Layer {
-        match self {
-            Self::Linear(layer) => layer,
-            Self::Conv(conv) => &conv.layer,
-            Self::BatchNorm(layer) => layer,
-            Self::LayerNorm(layer) => layer,
-        }
-    }
-
-    fn layer_mut(&mut self) -> &mut dyn Layer {
-        match self {
-            Self::Linear(layer) => layer,
-            Self::Conv(conv) => &mut conv.layer,
-            Self::BatchNorm(layer) => layer,
-            Self::LayerNorm(layer) => layer,
-        }
-    }
-}
-
 /// Numbers like those of the file, which says nothing else of a parameter that is no layer's: weights scatter, factors are 1.
 fn start(held: &Tensor) -> Result<Start> {
     let held = held.f_to_kind(Kind::Double)?;
     let mean = held.f_mean(Kind::Double)?.f_double_value(&[])?;
     let square = held.f_sub_scalar(mean)?.f_square()?.f_mean(Kind::Double)?.f_double_value(&[])?;
     Ok(Start::Around { mean, sd: square.sqrt() })
-}
-
-fn part(found: &Found) -> fidgp::Result<Part> {
-    let name = &found.name;
-    Ok(match &found.shape {
-        Shape::Linear { inputs, outputs, bias } => Part::Linear(Linear::new(name, *inputs, *outputs, *bias)?),
-        Shape::BatchNorm { features, epsilon, momentum } => {
-            Part::BatchNorm(BatchNorm::new(name, *features)?.with(*momentum, *epsilon)?)
-        }
-        Shape::LayerNorm { features, epsilon } => {
-            Part::LayerNorm(LayerNorm::new(name, *features)?.with_epsilon(*epsilon)?)
-        }
-        Shape::Conv { weight, groups, window, bias } => {
-            Part::Conv(Convolution::new(name, weight, *groups, window, *bias)?)
-        }
-    })
-}
-
-impl Convolution {
-    fn new(name: &str, weight: &[i64], groups: i64, window: &Window, bias: bool) -> fidgp::Result<Self> {
-        let kernel = weight[2..].to_vec();
-        let padding = window.equal_borders().unwrap_or_else(|| vec![0; kernel.len()]);
-        let config = Conv2dConfig {
-            in_channels: weight[1] * groups,
-            out_channels: weight[0],
-            kernel: two(&kernel, 1),
-            stride: two(&window.strides, 1),
-            padding: two(&padding, 0),
-            dilation: two(&window.dilations, 1),
-            groups,
-            bias,
-        };
-        Ok(Self { layer: Conv2d::new(name, config)?, window: window.clone(), kernel })
-    }
-
-    /// One axis is two of which the first is 1; borders that differ are put on before.
-    fn forward(&self, x: &Tensor, pass: &mut Pass) -> Doing<Tensor> {
-        let axes = self.kernel.len();
-        let size = x.size();
-        if size.len() != axes + 2 {
-            return Err(format!("its input has shape {size:?}; it needs {} axes", axes + 2).into());
-        }
-        let mut x = x.shallow_clone();
-        if self.window.equal_borders().is_none() {
-            let borders = self.window.borders(&size[2..], &self.kernel);
-            let from_last: Vec<_> = borders.iter().rev().flatten().copied().collect();
-            x = x.f_constant_pad_nd(from_last)?;
-        }
-        if axes == 2 {
-            return Ok(self.layer.forward(&x, pass)?);
-        }
-        Ok(self.layer.forward(&x.f_unsqueeze(2)?, pass)?.f_squeeze_dim(2)?)
-    }
-}
-
-/// A number for each of two axes; one axis is the second.
-fn two(list: &[i64], first: i64) -> [i64; 2] {
-    match list {
-        [one] => [first, *one],
-        list => [list[0], list[1]],
-    }
 }
 
 /// Cuts a program where one value alone is alive and a layer follows.
@@ -249,7 +158,7 @@ fn blocks(program: &Program, given: &BTreeSet<Id>) -> Vec<Block> {
         alive.extend(step.outputs.iter().flatten());
         step.last.iter().for_each(|id| _ = alive.remove(id));
         let next = program.steps.get(number + 1);
-        let before_layer = next.is_some_and(|next| matches!(next.work, Work::Layer(_)));
+        let before_layer = next.is_some_and(|next| matches!(next.work, Work::Layer(_) | Work::Cell(_)));
         if let (true, 1, Some(to)) = (before_layer, alive.len(), alive.first().copied()) {
             blocks.push(Block { steps: start..number + 1, from, to });
             (start, from) = (number + 1, to);

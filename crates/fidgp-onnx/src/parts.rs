@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tch::Tensor;
 
-use crate::error::Result;
+use crate::cells;
+use crate::found::{Found, FoundCell, Layout, Shape};
 use crate::graph::{Graph, Id, Node};
 use crate::head;
 use crate::names::{self, Taken};
-use crate::ops::Window;
+use crate::ops::{Transposed, Window};
 use crate::roles::Roles;
 
 /// What a graph is made of.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub layers: Vec<Found>,
+    pub cells: Vec<FoundCell>,
     /// Parameters that are no layer's: by value, with the name of each.
     pub values: Vec<(Id, String)>,
     /// The layer that alone decides the outputs, behind which nothing is learnt, by number.
@@ -22,49 +24,6 @@ pub(crate) struct Parts {
     /// What a user should know.
     pub notes: Vec<String>,
     taken: Taken,
-}
-
-/// A layer.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub name: String,
-    pub shape: Shape,
-    /// Its tensors in the order of the layer's kind: weight and bias, or γ, β, mean and variance. As the layer holds them.
-    pub tensors: Vec<Option<Tensor>>,
-    /// The names of their initialisers.
-    pub origins: Vec<Option<String>>,
-    /// Their shapes in the framework they come from.
-    pub shapes: Vec<Vec<i64>>,
-    /// Whether the file holds the weight turned, `[d_in, d_out]`.
-    pub turned: bool,
-}
-
-impl Found {
-    fn is_norm(&self) -> bool {
-        matches!(self.shape, Shape::BatchNorm { .. } | Shape::LayerNorm { .. })
-    }
-
-    /// A tensor in the shape the layer holds it: one axis of a convolution is two.
-    pub(crate) fn shaped(&self, variable: &str, tensor: &Tensor) -> Result<Tensor> {
-        match &self.shape {
-            Shape::Conv { weight, .. } if variable == "weight" && weight.len() == 3 => Ok(tensor.f_unsqueeze(2)?),
-            _ if variable == "weight" && tensor.dim() > 1 => Ok(tensor.shallow_clone()),
-            _ => Ok(tensor.f_reshape([-1])?),
-        }
-    }
-}
-
-/// What a layer computes.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shape {
-    /// `x Wᵀ + b`
-    Linear { inputs: i64, outputs: i64, bias: bool },
-    /// A convolution over one or two axes.
-    Conv { weight: Vec<i64>, groups: i64, window: Window, bias: bool },
-    /// Batch normalisation.
-    BatchNorm { features: i64, epsilon: f64, momentum: f64 },
-    /// Layer normalisation over the last axis.
-    LayerNorm { features: i64, epsilon: f64 },
 }
 
 /// A layer that may stand in the place of a node.
@@ -97,6 +56,7 @@ impl Parts {
             let why = "is used in several ways, or with several biases: it is one plain parameter here, and no layer";
             parts.notes.push(format!("`{}` {why}", graph.names[weight]));
         }
+        parts.put_cells(graph, &finder.roles);
         graph.prune();
         parts.find_values(graph);
         parts.notes.extend(without_layer(graph));
@@ -127,8 +87,31 @@ impl Parts {
             known.biases.extend(bias);
             self.layers.len() - 1
         };
-        graph.nodes[place].inputs = vec![input];
-        graph.nodes[place].layer = Some(layer);
+        let own = &mut graph.nodes[place];
+        own.inputs = match self.layers[layer].shape {
+            Shape::Transposed { .. } => vec![input, None, own.inputs.get(2).copied().flatten()],
+            _ => vec![input],
+        };
+        own.layer = Some(layer);
+    }
+
+    /// The parts of LSTM and GRU, where they can be told apart, as layers.
+    fn put_cells(&mut self, graph: &mut Graph, roles: &Roles) {
+        for (number, found) in cells::find(graph, roles) {
+            let mut layers = Vec::new();
+            for pair in found.layers {
+                layers.push(pair.map(|mut layer| {
+                    layer.name = self.taken.claim(&layer.name);
+                    self.layers.push(layer);
+                    self.layers.len() - 1
+                }));
+            }
+            let node = &mut graph.nodes[number];
+            let unused = |place: usize| place == 1 || place == 2 || place == 3 && found.biased;
+            node.inputs.iter_mut().enumerate().filter(|(place, _)| unused(*place)).for_each(|(_, input)| *input = None);
+            node.cell = Some(self.cells.len());
+            self.cells.push(FoundCell { settings: found.settings, layers });
+        }
     }
 
     /// Parameters that are no layer's.
@@ -173,12 +156,12 @@ fn folded(graph: &Graph, planned: &[Planned]) -> Option<String> {
 }
 
 /// Operators whose weights are trained, but are no matrix of a layer here.
-const NO_LAYER: [&str; 4] = ["ConvTranspose", "Einsum", "GRU", "LSTM"];
+const NO_LAYER: [&str; 4] = ["ConvTranspose", "Einsum", "GRU", "LSTM"]; // where their parts cannot be told apart
 
 /// What is said of weights that are trained and cannot be Bayesian.
 fn without_layer(graph: &Graph) -> Option<String> {
     let roles = Roles::of(graph);
-    let own = graph.nodes.iter().filter(|node| node.layer.is_none() && node.domain.is_empty());
+    let own = graph.nodes.iter().filter(|node| node.layer.is_none() && node.cell.is_none() && node.domain.is_empty());
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for node in own {
         let operator = NO_LAYER.into_iter().find(|known| *known == node.operator);
@@ -212,6 +195,7 @@ impl Finder {
                 (found, shared)
             }),
             "Conv" => self.conv(graph, node),
+            "ConvTranspose" => self.transposed(graph, node),
             "BatchNormalization" => self.batch_norm(graph, node),
             "LayerNormalization" => self.layer_norm(graph, node),
             _ => None,
@@ -227,7 +211,7 @@ impl Finder {
         let mut torn = BTreeSet::new();
         for one in layers() {
             let same = |other: &Planned| {
-                let form = |one: &Planned| (one.found.turned, one.bias);
+                let form = |one: &Planned| (one.found.layouts[0].clone(), one.bias);
                 form(other) == form(one) && other.found.shape == one.found.shape
             };
             if !same(first.entry(one.weight).or_insert(one)) {
@@ -309,7 +293,23 @@ impl Finder {
             return None;
         }
         let shape = Shape::Conv { weight: size, groups, window, bias: bias.is_some() };
-        Some((found(graph, name, shape, [Some(root), bias]), (root, bias)))
+        Some((Found::of(graph, name, shape, [Some(root), bias]), (root, bias)))
+    }
+
+    /// A transposed convolution; its bias, which is no column of what gives the patches, stays a parameter of its own.
+    fn transposed(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared)> {
+        let (root, name, _) = self.weight(graph, node, 1)?;
+        let size = graph.constants[&root].size();
+        let axes = size.len().checked_sub(2).filter(|axes| (1..=2).contains(axes))?;
+        let geometry = Transposed::read(&node.attributes, axes).ok()?;
+        node.attributes.all_read().ok()?;
+        if size.iter().any(|size| *size < 1) || size[0] % geometry.groups != 0 {
+            return None;
+        }
+        let groups = geometry.groups;
+        let mut layer = Found::of(graph, name, Shape::Transposed { weight: size, geometry }, [Some(root)]);
+        layer.hold(0, Layout::Patches { groups }, None).ok()?;
+        Some((layer, (root, None)))
     }
 
     fn batch_norm(&self, graph: &Graph, node: &Node) -> Option<(Found, Shared)> {
@@ -327,7 +327,7 @@ impl Finder {
         node.attributes.all_read().ok()?;
         let shape = Shape::BatchNorm { features, epsilon, momentum };
         let ids = [Some(root), Some(others[0]), Some(others[1]), Some(others[2])];
-        Some((found(graph, name, shape, ids), (root, Some(others[0]))))
+        Some((Found::of(graph, name, shape, ids), (root, Some(others[0]))))
     }
 }
 
@@ -344,7 +344,7 @@ impl Finder {
             return None;
         }
         let shape = Shape::LayerNorm { features, epsilon };
-        Some((found(graph, name, shape, [Some(root), Some(bias)]), (root, Some(bias))))
+        Some((Found::of(graph, name, shape, [Some(root), Some(bias)]), (root, Some(bias))))
     }
 }
 
@@ -360,22 +360,9 @@ fn matrix(tensor: &Tensor, outputs_first: bool) -> Option<Tensor> {
 fn linear(graph: &Graph, name: String, root: Id, outputs_first: bool, bias: Option<Id>) -> Option<(Found, Shared)> {
     let weight = matrix(&graph.constants[&root], outputs_first)?;
     let shape = Shape::Linear { inputs: weight.size()[1], outputs: weight.size()[0], bias: bias.is_some() };
-    let mut layer = found(graph, name, shape, [Some(root), bias]);
+    let mut layer = Found::of(graph, name, shape, [Some(root), bias]);
     layer.shapes[0] = weight.size();
     layer.tensors[0] = Some(weight);
-    layer.turned = !outputs_first;
+    layer.layouts[0] = if outputs_first { Layout::Same } else { Layout::Turned };
     Some((layer, (root, bias)))
-}
-
-fn found<const N: usize>(graph: &Graph, name: String, shape: Shape, ids: [Option<Id>; N]) -> Found {
-    let tensor = |id: &Option<Id>| id.map(|id| graph.constants[&id].shallow_clone());
-    let origin = |id: &Option<Id>| id.map(|id| graph.names[id].clone());
-    Found {
-        name,
-        shape,
-        tensors: ids.iter().map(tensor).collect(),
-        origins: ids.iter().map(origin).collect(),
-        shapes: ids.iter().map(|id| id.map(|id| graph.constants[&id].size()).unwrap_or_default()).collect(),
-        turned: false,
-    }
 }

@@ -50,13 +50,15 @@ pub(crate) enum Work {
     Kernel(Kernel),
     /// A layer of the network, by its number.
     Layer(usize),
+    /// A recurrent cell of the network, by its number.
+    Cell(usize),
 }
 
 /// Values on the way, by their ids.
 pub(crate) type Values = Vec<Option<Value>>;
 
-/// Runs a layer, by its number.
-pub(crate) type RunLayer<'a> = dyn FnMut(usize, &Tensor) -> Doing<Tensor> + 'a;
+/// Runs a layer or a cell of the network.
+pub(crate) type RunOwn<'a> = dyn FnMut(&Work, &Inputs) -> Doing<Vec<Value>> + 'a;
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -130,19 +132,17 @@ impl Program {
         which: Range<usize>,
         values: &mut Values,
         device: Device,
-        layer: &mut RunLayer<'_>,
+        own: &mut RunOwn<'_>,
     ) -> Result<()> {
         self.constants.borrow_mut().place(device).map_err(|problem| Error::graph(problem.to_string()))?;
         let constants = &self.constants.borrow().values;
         for step in &self.steps[which] {
             let find = |id: Id| values[id].as_ref().or_else(|| constants.get(&id));
             let inputs: Vec<_> = step.inputs.iter().map(|id| id.and_then(find)).collect();
+            let inputs = Inputs::new(inputs, self.most, device);
             let made = match &step.work {
-                Work::Kernel(kernel) => kernel(&Inputs::new(inputs, self.most, device)),
-                Work::Layer(number) => {
-                    let x = inputs.first().copied().flatten().ok_or("its input is missing".into());
-                    x.and_then(Value::tensor).and_then(|x| layer(*number, x)).map(|y| vec![Value::Tensor(y)])
-                }
+                Work::Kernel(kernel) => kernel(&inputs),
+                work => own(work, &inputs),
             };
             for (id, value) in named(&step.outputs, made.map_err(|problem| step.place.of(problem))?) {
                 values[id] = Some(value);
@@ -177,8 +177,8 @@ fn step(node: &Node, constants: &mut BTreeMap<Id, Value>, room: &mut u64, contex
         let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
         Some(Step { place: node.place.clone(), work, inputs, outputs, last: Vec::new() })
     };
-    if let Some(layer) = node.layer {
-        return Ok(step(Work::Layer(layer)));
+    if let Some(work) = node.layer.map(Work::Layer).or_else(|| node.cell.map(Work::Cell)) {
+        return Ok(step(work));
     }
     let kernel = ops::kernel(node, context)?;
     if *room == 0 || node.inputs.iter().flatten().any(|id| !constants.contains_key(id)) {

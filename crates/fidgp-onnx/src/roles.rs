@@ -186,6 +186,11 @@ impl Roles {
         }
     }
 
+    /// The nodes that use a value, with the place among their inputs.
+    pub(crate) fn uses(&self, id: Id) -> Vec<(usize, usize)> {
+        self.uses.get(&id).cloned().unwrap_or_default()
+    }
+
     pub(crate) fn is_used(&self, id: Id) -> bool {
         self.uses.contains_key(&id)
     }

@@ -120,6 +120,9 @@ pub(crate) fn write(writer: &mut Writer, rules: &Rules, (x, outputs): (&str, &Ou
     let classes = matches!(outputs, Outputs::Classes { .. });
     let mut conditions = Vec::new();
     if let Some(outlier) = &rules.outlier {
+        let score = made.score(outlier.score, classes);
+        made.writer.node("Identity", &[&score], "ood_score");
+        made.writer.output("ood_score", None);
         let p = made.p_value_of(outlier, x, classes)?;
         let p = made.writer.node("Identity", &[&p], "ood_p");
         made.writer.output("ood_p", None);

@@ -1,16 +1,18 @@
-//! A graph beside its own derivatives: the variance that a linearised posterior gives the first output.
+//! A graph beside its own derivatives: the law that a linearised posterior gives its outputs.
 //!
-//! What reaches the output from a layer is written as nodes, one rule for each operator ([`Backward::rule`]). Of a linear layer with
-//! inputs a and signals g, `J = σ (A_r g)(A_c a)ᵀ`; the variance is `‖Rᵀ vec J‖²` with `Σ = R Rᵀ`, summed over all layers.
+//! Of a linear layer with inputs a and signals g, what reaches it from an output ([`Backward`]), `J = σ (A_r g)(A_c a)ᵀ`. The
+//! covariance of outputs k and k' is `⟨Rᵀ vec J_k, Rᵀ vec J_k'⟩` with `Σ = R Rᵀ`, over all layers. Of features, J is the mean of
+//! `A_c a` over the positions of a layer, made as long as 1, and stands for every output.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use tch::{Device, Kind, Tensor};
+use tch::Tensor;
 
+use crate::backward::{self, Backward};
 use crate::error::{Error, Result};
 use crate::import::Import;
 use crate::names;
-use crate::proto::{AttributeKind, AttributeProto, NodeProto};
+use crate::proto::NodeProto;
 use crate::writer::Writer;
 
 /// A Gaussian over the inducing matrices, around the weights that are exported.
@@ -22,8 +24,12 @@ pub struct Linearised {
     pub root: Tensor,
     /// What the variance of the noise is divided by.
     pub curvature: f64,
-    /// Outputs of the network; the first is the mean.
+    /// Outputs of the network; of numbers the first is the mean.
     pub outputs: i64,
+    /// Whether the layers' features are read out, by every output alike; else the outputs' derivatives are.
+    pub features: bool,
+    /// Of classes: standard normals, from which logits are drawn. `[draws, classes]`
+    pub normals: Option<Tensor>,
 }
 
 /// How a layer carries its inducing matrix: `W = σ A_rᵀ V A_c`.
@@ -39,6 +45,8 @@ pub struct LinearisedLayer {
     pub bias: bool,
     /// σ.
     pub scale: f64,
+    /// Of a convolution, its weight's shape behind the outputs: `[in/groups, kh, kw]`.
+    pub kernel: Vec<i64>,
     /// What the conditional adds, where it is kept.
     pub conditional: Option<OwnNoise>,
 }
@@ -52,51 +60,38 @@ pub struct OwnNoise {
     pub exact: bool,
 }
 
-/// Writes the variance of the first column of an output; its name. `[N]`
-pub(crate) fn variance(
+/// What a law says of the outputs, by name.
+pub(crate) enum Stated {
+    /// One variance: of the first output, or of each of them. `[N]`
+    Variance(String),
+    /// In f64; whether rounding may have left directions with a negative variance. `[N, K, K]`
+    Covariance(String, bool),
+}
+
+/// Writes what the law says of an output of the graph.
+pub(crate) fn write(
     writer: &mut Writer,
     import: &Import,
     law: &Linearised,
     (x, output): (&str, &str),
-) -> Result<String> {
+) -> Result<Stated> {
     let nodes = writer.graph.node.clone();
-    let mut backward = Backward { writer, data: data(&nodes, x), gradients: BTreeMap::new(), count: 0 };
-    backward.seed(output, law.outputs)?;
+    let products = law.layers.iter().map(|layer| product(&nodes, import, layer)).collect::<Result<Vec<_>>>()?;
+    let made: Vec<&str> = products.iter().map(|node| node.output[0].as_str()).collect();
+    let outputs = if law.normals.is_some() && !law.features { law.outputs } else { 1 };
+    let mut law_of = Law { backward: Backward::new(writer, x, &made, outputs) };
+    if law.features {
+        return law_of.features(law, &products);
+    }
+    law_of.backward.seed(output, law.outputs)?;
     for node in nodes.iter().rev() {
-        backward.node(node)?;
+        law_of.backward.node(node)?;
     }
-    let mut parts = Vec::new();
-    let mut own = Vec::new();
-    for layer in &law.layers {
-        let (input, output) = ends(&nodes, import, layer)?;
-        let signal = backward.gradients.get(output).cloned();
-        let signal =
-            signal.ok_or_else(|| Error::graph(format!("nothing of layer `{}` reaches the output", layer.name)))?;
-        let jacobian = backward.jacobian(layer, input, &signal)?;
-        own.extend(backward.own(layer, input, &signal, &jacobian));
-        parts.push(jacobian);
-    }
-    let names: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let all = backward.writer.node_with("Concat", &names, "fidgp/jacobian", &[("axis", 1)]);
-    let root = backward.writer.constant("fidgp/root", &law.root)?;
-    let turned = backward.writer.node("MatMul", &[&all, &root], "fidgp/turned");
-    let explained = backward.energy(&turned);
-    Ok(own.iter().fold(explained, |sum, one| backward.make("Add", &[&sum, one])))
+    law_of.derivatives(law, &products)
 }
 
-/// Values that depend on the input.
-fn data(nodes: &[NodeProto], x: &str) -> BTreeSet<String> {
-    let mut data = BTreeSet::from([x.to_owned()]);
-    for node in nodes {
-        if node.input.iter().any(|name| data.contains(name)) {
-            data.extend(node.output.iter().filter(|name| !name.is_empty()).cloned());
-        }
-    }
-    data
-}
-
-/// Input and output of the product with a layer's weight.
-fn ends<'a>(nodes: &'a [NodeProto], import: &Import, layer: &LinearisedLayer) -> Result<(&'a str, &'a str)> {
+/// The product with a layer's weight.
+fn product<'a>(nodes: &'a [NodeProto], import: &Import, layer: &LinearisedLayer) -> Result<&'a NodeProto> {
     let variable = format!("{}.weight", layer.name);
     let origin = import.origins.iter().find(|origin| origin.variable == variable);
     let origin = origin.ok_or_else(|| Error::graph(format!("`{variable}` is no initialiser of the graph")))?;
@@ -109,185 +104,183 @@ fn ends<'a>(nodes: &'a [NodeProto], import: &Import, layer: &LinearisedLayer) ->
     }
     let product = |node: &&NodeProto| {
         let weight = node.input.get(1).is_some_and(|name| names.contains(name));
-        ["Gemm", "MatMul"].contains(&node.op_type.as_str()) && weight
+        ["Conv", "Gemm", "MatMul"].contains(&node.op_type.as_str()) && weight
     };
     let found: Vec<&NodeProto> = nodes.iter().filter(product).collect();
     match found[..] {
-        [node] => Ok((&node.input[0], &node.output[0])),
+        [node] => Ok(node),
         _ => Err(Error::graph(format!(
-            "layer `{}` is no linear layer that is used once; the linearised posterior of others has no graph",
+            "layer `{}` is no linear layer or convolution that is used once; the linearised posterior of others has no graph",
             layer.name
         ))),
     }
 }
 
-/// Derivatives of one number by the values before it.
-struct Backward<'a> {
-    writer: &'a mut Writer,
-    data: BTreeSet<String>,
-    gradients: BTreeMap<String, String>,
-    count: usize,
+/// The nodes of a law.
+struct Law<'a> {
+    backward: Backward<'a>,
 }
 
-impl Backward<'_> {
-    fn make(&mut self, operator: &str, inputs: &[&str]) -> String {
-        self.make_with(operator, inputs, &[])
-    }
-
-    fn make_with(&mut self, operator: &str, inputs: &[&str], settings: &[(&str, i64)]) -> String {
-        self.count += 1;
-        self.writer.node_with(operator, inputs, &format!("fidgp/derivative{}", self.count), settings)
-    }
-
-    fn number(&mut self, value: f64) -> String {
-        self.count += 1;
-        self.writer.number(&format!("fidgp/number{}", self.count), value)
-    }
-
-    fn list(&mut self, values: &[i64]) -> String {
-        self.count += 1;
-        self.writer.whole(&format!("fidgp/list{}", self.count), values)
-    }
-
-    /// 1 for the first output, 0 for the others.
-    fn seed(&mut self, output: &str, outputs: i64) -> Result<()> {
-        let first = Tensor::eye(outputs.max(1), (Kind::Float, Device::Cpu)).f_narrow(0, 0, 1)?;
-        let (first, zero) = (self.writer.constant("fidgp/first_output", &first)?, self.number(0.0));
-        let zeros = self.make("Mul", &[output, &zero]);
-        let seed = self.make("Add", &[&zeros, &first]);
-        self.gradients.insert(output.to_owned(), seed);
-        Ok(())
-    }
-
-    /// Passes what reaches a node's result on to its inputs.
-    fn node(&mut self, node: &NodeProto) -> Result<()> {
-        let Some(g) = node.output.first().and_then(|name| self.gradients.get(name)).cloned() else { return Ok(()) };
-        for (place, input) in node.input.iter().enumerate() {
-            if self.data.contains(input) {
-                let own = self.rule(node, place, &g)?;
-                let sum = match self.gradients.get(input).cloned() {
-                    Some(other) => self.make("Add", &[&other, &own]),
-                    None => own,
-                };
-                self.gradients.insert(input.clone(), sum);
+impl Law<'_> {
+    fn derivatives(mut self, law: &Linearised, products: &[&NodeProto]) -> Result<Stated> {
+        let (mut parts, mut own) = (Vec::new(), Vec::new());
+        for (layer, node) in law.layers.iter().zip(products) {
+            if node.op_type == "Conv" {
+                let why = "is a convolution, by whose weights a graph has no derivatives: name the linear layers in posterior.layers, \
+                           or fit posterior.directions = \"features\"";
+                return Err(Error::graph(format!("layer `{}` {why}", layer.name)));
             }
+            let (input, signal) = (node.input[0].as_str(), self.backward.gradients.get(&node.output[0]).cloned());
+            let signal =
+                signal.ok_or_else(|| Error::graph(format!("nothing of layer `{}` reaches the output", layer.name)))?;
+            let jacobian = self.jacobian(layer, input, &signal)?;
+            own.extend(self.own(layer, input, &signal, &jacobian));
+            parts.push(jacobian);
         }
-        Ok(())
+        let turned = self.turned(&parts, &law.root)?;
+        let explained = self.gram(&turned, law.root.size()[0]);
+        let all = own.iter().fold(explained, |sum, one| self.backward.make("Add", &[&sum, one]));
+        Ok(if self.backward.outputs > 1 { Stated::Covariance(all, !own.is_empty()) } else { Stated::Variance(all) })
     }
 
-    /// What reaches one input of a node.
-    fn rule(&mut self, node: &NodeProto, place: usize, g: &str) -> Result<String> {
-        let (x, y) = (node.input[place].as_str(), node.output[0].as_str());
-        let other = node.input.get(1 - place.min(1)).map_or("", String::as_str);
-        Ok(match (node.op_type.as_str(), place) {
-            ("Identity" | "Dropout" | "Sub", 0) | ("Add", _) => g.to_owned(),
-            ("Sub", _) => self.make("Neg", &[g]),
-            ("Mul", _) => self.make("Mul", &[g, other]),
-            ("Div", 0) => self.make("Div", &[g, other]),
-            ("Flatten" | "Reshape" | "Squeeze" | "Unsqueeze", 0) => {
-                let shape = self.make("Shape", &[x]);
-                self.make("Reshape", &[g, &shape])
-            }
-            ("Gemm", 0) if (float(node, "alpha", 1.0) - 1.0).abs() < f64::EPSILON && int(node, "transA") == 0 => {
-                self.make_with("Gemm", &[g, other], &[("transB", 1 - int(node, "transB"))])
-            }
-            ("MatMul", 0) => {
-                let turned = self.make("Transpose", &[other]); // two axes: these are exchanged
-                self.make("MatMul", &[g, &turned])
-            }
-            ("BatchNormalization", 0) => self.batch_norm(node, g),
-            (_, 0) => self.activation(node, (x, y), g)?,
-            (operator, _) => return Err(unknown(node, operator)),
-        })
+    /// `Rᵀ vec J` of every row.
+    fn turned(&mut self, parts: &[String], root: &Tensor) -> Result<String> {
+        let names: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let writer = &mut self.backward.writer;
+        let all = writer.node_with("Concat", &names, "fidgp/jacobian", &[("axis", 1)]);
+        let root = writer.constant("fidgp/root", root)?;
+        Ok(writer.node("MatMul", &[&all, &root], "fidgp/turned"))
     }
 
-    fn batch_norm(&mut self, node: &NodeProto, g: &str) -> String {
-        let epsilon = self.number(float(node, "epsilon", 1e-5));
-        let variance = self.make("Add", &[&node.input[4], &epsilon]);
-        let sd = self.make("Sqrt", &[&variance]);
-        let factor = self.make("Div", &[&node.input[1], &sd]);
-        self.make("Mul", &[g, &factor])
+    /// `A_c a` of a linear layer. `[.., C]`
+    fn columns(&mut self, layer: &LinearisedLayer, a: &str) -> Result<String> {
+        let (name, inputs) = (|what: &str| format!("fidgp/{}/{what}", layer.name), layer.inputs());
+        let own = layer.col.f_narrow(1, 0, inputs)?.f_tr()?.f_contiguous()?;
+        let col = self.backward.writer.constant(&name("col"), &own)?;
+        let c = self.backward.make("MatMul", &[a, &col]);
+        if !layer.bias {
+            return Ok(c);
+        }
+        let own = layer.col.f_select(1, inputs)?.f_contiguous()?;
+        let bias = self.backward.writer.constant(&name("bias"), &own)?;
+        Ok(self.backward.make("Add", &[&c, &bias]))
     }
 
-    /// `g f'(x)`, y being f(x).
-    fn activation(&mut self, node: &NodeProto, (x, y): (&str, &str), g: &str) -> Result<String> {
-        let (zero, one) = (self.number(0.0), self.number(1.0));
-        let slope = match node.op_type.as_str() {
-            "Relu" => {
-                let above = self.make("Greater", &[x, &zero]);
-                return Ok(self.make("Where", &[&above, g, &zero]));
-            }
-            "LeakyRelu" | "Elu" => {
-                let elu = node.op_type == "Elu";
-                let alpha = self.number(float(node, "alpha", if elu { 1.0 } else { 0.01 }));
-                let below = if elu { self.make("Add", &[y, &alpha]) } else { alpha };
-                let above = self.make("Greater", &[x, &zero]);
-                self.make("Where", &[&above, &one, &below])
-            }
-            "Tanh" => {
-                let square = self.make("Mul", &[y, y]);
-                self.make("Sub", &[&one, &square])
-            }
-            "Sigmoid" => {
-                let rest = self.make("Sub", &[&one, y]);
-                self.make("Mul", &[y, &rest])
-            }
-            "Softplus" => self.make("Sigmoid", &[x]),
-            "Sin" => self.make("Cos", &[x]),
-            "Erf" => {
-                let square = self.make("Mul", &[x, x]);
-                let minus = self.make("Neg", &[&square]);
-                let bell = self.make("Exp", &[&minus]);
-                let factor = self.number(std::f64::consts::FRAC_2_SQRT_PI);
-                self.make("Mul", &[&bell, &factor])
-            }
-            operator => return Err(unknown(node, operator)),
-        };
-        Ok(self.make("Mul", &[g, &slope]))
-    }
-
-    /// `σ (A_r g)(A_c a)ᵀ` as a row. `[N, R·C]`
+    /// `σ (A_r g)(A_c a)ᵀ` as a row. `[N·K, R·C]`
     fn jacobian(&mut self, layer: &LinearisedLayer, a: &str, g: &str) -> Result<String> {
-        let name = |what: &str| format!("fidgp/{}/{what}", layer.name);
-        let [rows, _] = two(&layer.row);
-        let [cols, _] = two(&layer.col);
-        let row = self.writer.constant(&name("row"), &(layer.row.f_tr()? * layer.scale).f_contiguous()?)?;
-        let r = self.make("MatMul", &[g, &row]);
-        let inputs = layer.inputs();
-        let col = self.writer.constant(&name("col"), &layer.col.f_narrow(1, 0, inputs)?.f_tr()?.f_contiguous()?)?;
-        let mut c = self.make("MatMul", &[a, &col]);
-        if layer.bias {
-            let bias = self.writer.constant(&name("bias"), &layer.col.f_select(1, inputs)?.f_contiguous()?)?;
-            c = self.make("Add", &[&c, &bias]);
-        }
-        let (tall, wide, flat) = (self.list(&[-1, rows, 1]), self.list(&[-1, 1, cols]), self.list(&[-1, rows * cols]));
-        let (r, c) = (self.make("Reshape", &[&r, &tall]), self.make("Reshape", &[&c, &wide]));
-        let outer = self.make("Mul", &[&r, &c]);
-        Ok(self.make("Reshape", &[&outer, &flat]))
+        let ([rows, _], [cols, _]) = (two(&layer.row), two(&layer.col));
+        let own = (layer.row.f_tr()? * layer.scale).f_contiguous()?;
+        let row = self.backward.writer.constant(&format!("fidgp/{}/row", layer.name), &own)?;
+        let r = self.backward.make("MatMul", &[g, &row]);
+        let c = self.columns(layer, a)?;
+        let (c, backward) = (self.backward.each_of(&c), &mut self.backward);
+        let (tall, wide, flat) =
+            (backward.list(&[-1, rows, 1]), backward.list(&[-1, 1, cols]), backward.list(&[-1, rows * cols]));
+        let (r, c) = (backward.make("Reshape", &[&r, &tall]), backward.make("Reshape", &[&c, &wide]));
+        let outer = backward.make("Mul", &[&r, &c]);
+        Ok(backward.make("Reshape", &[&outer, &flat]))
     }
 
-    /// `λ²(σ²‖g‖²‖a‖² − ‖J‖²)`, where it is kept.
+    /// `λ²(σ²⟨g, g'⟩‖a‖² − ⟨J, J'⟩)`, where it is kept.
     fn own(&mut self, layer: &LinearisedLayer, a: &str, g: &str, jacobian: &str) -> Option<String> {
         let noise = layer.conditional?;
-        let (signal, mut input) = (self.energy(g), self.energy(a));
+        let [signal, mut input] = [self.gram(g, two(&layer.row)[1]), self.energy(a)];
+        let backward = &mut self.backward;
         if layer.bias {
-            let one = self.number(1.0);
-            input = self.make("Add", &[&input, &one]);
+            let one = backward.number(1.0);
+            input = backward.make("Add", &[&input, &one]);
         }
-        let (product, scale) = (self.make("Mul", &[&signal, &input]), self.number(layer.scale * layer.scale));
-        let mut all = self.make("Mul", &[&product, &scale]);
+        if backward.outputs > 1 {
+            let cube = backward.list(&[-1, 1, 1]);
+            input = backward.make("Reshape", &[&input, &cube]);
+            input = backward.wide(&input);
+        }
+        let (product, scale) = (backward.make("Mul", &[&signal, &input]), backward.number(layer.scale * layer.scale));
+        let scale = if backward.outputs > 1 { backward.wide(&scale) } else { scale };
+        let mut all = backward.make("Mul", &[&product, &scale]);
         if noise.exact {
-            let explained = self.energy(jacobian);
-            all = self.make("Sub", &[&all, &explained]);
+            let explained = self.gram(jacobian, two(&layer.row)[0] * two(&layer.col)[0]);
+            all = self.backward.make("Sub", &[&all, &explained]);
         }
-        let lambda = self.number(noise.lambda_squared);
-        Some(self.make("Mul", &[&all, &lambda]))
+        let lambda = self.backward.number(noise.lambda_squared);
+        let lambda = if self.backward.outputs > 1 { self.backward.wide(&lambda) } else { lambda };
+        Some(self.backward.make("Mul", &[&all, &lambda]))
+    }
+
+    /// Products of the rows of every example: `[N·K, width]` → `[N, K, K]`, or `[N]` of one output. Of several in f64, so that rounding
+    /// leaves no direction with a negative variance, which a root would follow.
+    fn gram(&mut self, rows: &str, width: i64) -> String {
+        let backward = &mut self.backward;
+        if backward.outputs == 1 {
+            return self.energy(rows);
+        }
+        let shape = backward.list(&[-1, backward.outputs, width]);
+        let apart = backward.make("Reshape", &[rows, &shape]);
+        let apart = backward.wide(&apart);
+        let turned = backward.turned(&apart);
+        backward.make("MatMul", &[&apart, &turned])
     }
 
     /// `‖·‖²` of every row. `[N, ..]` → `[N]`
     fn energy(&mut self, rows: &str) -> String {
-        let (square, axis) = (self.make("Mul", &[rows, rows]), self.list(&[1]));
-        self.make_with("ReduceSum", &[&square, &axis], &[("keepdims", 0)])
+        let (square, axis) = (self.backward.make("Mul", &[rows, rows]), self.backward.list(&[1]));
+        self.backward.make_with("ReduceSum", &[&square, &axis], &[("keepdims", 0)])
+    }
+
+    /// The variance of outputs that read out all layers' features.
+    fn features(mut self, law: &Linearised, products: &[&NodeProto]) -> Result<Stated> {
+        let mut parts = Vec::new();
+        for (layer, node) in law.layers.iter().zip(products) {
+            let pooled = if node.op_type == "Conv" {
+                self.pooled(layer, node)?
+            } else {
+                let columns = self.columns(layer, &node.input[0])?;
+                let shape = self.backward.list(&[0, -1, two(&layer.col)[0]]);
+                let apart = self.backward.make("Reshape", &[&columns, &shape]);
+                self.sum(&apart, &[1])
+            };
+            let (length, least) = (self.energy(&pooled), self.backward.number(f64::from(f32::MIN_POSITIVE)));
+            let backward = &mut self.backward;
+            let length = backward.make("Max", &[&length, &least]);
+            let (length, axis) = (backward.make("Sqrt", &[&length]), backward.list(&[1]));
+            let length = backward.make("Unsqueeze", &[&length, &axis]);
+            parts.push(backward.make("Div", &[&pooled, &length]));
+        }
+        let turned = self.turned(&parts, &law.root)?;
+        Ok(Stated::Variance(self.energy(&turned)))
+    }
+
+    /// The mean of `A_c a` over the positions of a convolution, of every group. `[N, C]`
+    fn pooled(&mut self, layer: &LinearisedLayer, node: &NodeProto) -> Result<String> {
+        let [cols, _] = two(&layer.col);
+        let kernel = &layer.kernel;
+        if backward::int(node, "group", 1) > 1 {
+            return Err(Error::graph(format!(
+                "layer `{}` is a convolution in groups, whose features have no graph: leave it out of posterior.layers",
+                layer.name
+            )));
+        }
+        let inputs = layer.inputs();
+        let weight = layer.col.f_narrow(1, 0, inputs)?.f_reshape([&[cols], &kernel[..]].concat())?.f_contiguous()?;
+        let weight = self.backward.writer.constant(&format!("fidgp/{}/col", layer.name), &weight)?;
+        let mut words = vec![node.input[0].clone(), weight];
+        if layer.bias {
+            let bias = layer.col.f_select(1, inputs)?.f_contiguous()?;
+            words.push(self.backward.writer.constant(&format!("fidgp/{}/bias", layer.name), &bias)?);
+        }
+        let names: Vec<&str> = words.iter().map(String::as_str).collect();
+        let made = self.backward.make("Conv", &names);
+        if let Some(own) = self.backward.writer.graph.node.last_mut() {
+            own.attribute = node.attribute.clone();
+        }
+        let axes: Vec<i64> = (2..=kernel.len() as i64).collect();
+        Ok(self.sum(&made, &axes))
+    }
+
+    /// A sum over axes, which go. The mean would differ by a factor, which a length of 1 takes away.
+    fn sum(&mut self, values: &str, axes: &[i64]) -> String {
+        let axes = self.backward.list(axes);
+        self.backward.make_with("ReduceSum", &[values, &axes], &[("keepdims", 0)])
     }
 }
 
@@ -300,23 +293,4 @@ impl LinearisedLayer {
 
 fn two(matrix: &Tensor) -> [i64; 2] {
     [matrix.size()[0], matrix.size()[1]]
-}
-
-fn unknown(node: &NodeProto, operator: &str) -> Error {
-    let name = if node.name.is_empty() { &node.output[0] } else { &node.name };
-    Error::graph(format!(
-        "node `{name}` ({operator}) has no derivative that is written as a graph; export draws with --draws K, or the mean"
-    ))
-}
-
-fn setting<'a>(node: &'a NodeProto, name: &str, kind: AttributeKind) -> Option<&'a AttributeProto> {
-    node.attribute.iter().find(|attribute| attribute.name == name && attribute.r#type() == kind)
-}
-
-fn float(node: &NodeProto, name: &str, default: f64) -> f64 {
-    setting(node, name, AttributeKind::Float).map_or(default, |attribute| f64::from(attribute.f))
-}
-
-fn int(node: &NodeProto, name: &str) -> i64 {
-    setting(node, name, AttributeKind::Int).map_or(0, |attribute| attribute.i)
 }

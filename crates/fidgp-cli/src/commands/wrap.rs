@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use fidgp_lab::config::{self, Override, RunConfig, StartConfig};
+use fidgp_lab::config::{self, DataConfig, Override, RunConfig, StartConfig};
 use fidgp_lab::experiment::{self, WrapReport};
 use fidgp_lab::run_folder::RunContext;
 use fidgp_lab::{LabError, device};
@@ -72,10 +72,22 @@ pub fn context_of(
 fn table(report: &WrapReport) -> String {
     let mut text = format!("{}\n{}\n", report.weights, report.start);
     let width = report.stages.iter().map(|stage| stage.name.chars().count()).max().unwrap_or(0);
-    let _ = writeln!(text, "{:<width$}  accuracy %     NLL  ECE(15) %", format!("{} test images", report.images));
+    let what = if matches!(report.config.data, DataConfig::Table(_)) { "rows" } else { "images" };
+    let head = format!("{} test {what}", report.images);
+    if report.stages.iter().any(|stage| stage.rmse.is_some()) {
+        let _ = writeln!(text, "{head:<width$}        RMSE     NLL");
+    } else {
+        let _ = writeln!(text, "{head:<width$}  accuracy %     NLL  ECE(15) %");
+    }
     for stage in &report.stages {
-        let (accuracy, ece) = (100.0 * stage.accuracy, 100.0 * stage.ece);
-        let _ = writeln!(text, "{:<width$}  {accuracy:>10.2}  {:>6.4}  {ece:>9.2}", stage.name, stage.nll);
+        let (name, nll) = (&stage.name, stage.nll);
+        let _ = match (stage.rmse, stage.accuracy, stage.ece) {
+            (Some(rmse), ..) => writeln!(text, "{name:<width$}  {rmse:>10.4}  {nll:>6.4}"),
+            (_, accuracy, ece) => {
+                let [accuracy, ece] = [accuracy, ece].map(|share| 100.0 * share.unwrap_or(f64::NAN));
+                writeln!(text, "{name:<width$}  {accuracy:>10.2}  {nll:>6.4}  {ece:>9.2}")
+            }
+        };
     }
     text
 }

@@ -199,6 +199,7 @@ fn sets_of_classes_are_those_of_predict() {
             if let Some(p) = input["ood_p"].as_f64() {
                 // these pictures are examples of the calibration: in f32 a tie may count one example more or less
                 assert!((outputs.of("ood_p")[row] - p).abs() < 0.1, "{kind}, {row}: {input}");
+                close("ood_score", outputs.of("ood_score")[row], input["ood_score"].as_f64().unwrap());
             }
         }
     }
@@ -214,6 +215,7 @@ fn sets_of_classes_are_those_of_predict() {
 fn decided(outputs: &Outputs, row: usize, input: &Value) {
     if let Some(p) = input["ood_p"].as_f64() {
         close("ood_p", outputs.of("ood_p")[row], p);
+        close("ood_score", outputs.of("ood_score")[row], input["ood_score"].as_f64().unwrap());
     }
     if let Some(decision) = input["decision"].as_str() {
         // where no rule refuses anything there is nothing to put out
@@ -335,4 +337,30 @@ fn what_has_no_graph_is_refused_with_the_reason() {
     refused(&place.path("dropout"), &["--format onnx", "mc-dropout"]);
     let both = ["export", "dropout", "--draw", "1", "--out", "folder"];
     place.fidgp(&both).ends(2).says(&["--draw", "formats onnx and torch"]);
+}
+
+/// A linearised posterior of classes: features of all layers, derivatives by the last one, with a temperature and without.
+#[test]
+fn a_linearised_posterior_of_classes_goes_out() {
+    let place = Place::new();
+    train(&place, "run", &[]);
+    let data = fixture("cifar100-small");
+    let data = ["--data", data.to_str().unwrap()];
+    let export = ["export", "run", "--format", "onnx", "--draws", "linearised", "--out"];
+    let small = "posterior.examples=40";
+    let of_last = ["--set", "posterior.directions=gradients", "--set", "posterior.layers=[\"linear\"]"];
+    for (name, settings) in [("features", &[][..]), ("last", &of_last[..])] {
+        let fit = ["fit-posterior", "run", "--set", small];
+        place.fidgp(&[&fit[..], &CPU, &data, settings].concat()).ends(0);
+        let file = format!("{name}.onnx");
+        place.fidgp(&[&export[..], &[&file], &data].concat()).ends(0).says(&["with the linearised posterior"]);
+        let (outputs, _) = agrees_on_pictures(&place, "run", &file, &[]);
+        assert!(outputs.of("epistemic")[0] > 1e-7, "{name}: {:?}", outputs.of("epistemic"));
+    }
+    let calibrate = ["calibrate", "run", "--examples", "test", "--levels", "0.7"];
+    place.fidgp(&[&calibrate[..], &CPU, &data].concat()).ends(0);
+    place.fidgp(&[&export[..], &["tempered.onnx"], &data].concat()).ends(0);
+    let (outputs, inputs) = agrees_on_pictures(&place, "run", "tempered.onnx", &[]);
+    assert!(outputs.has("set_70"), "the rules come along");
+    assert_eq!(inputs.len() * 100, outputs.of("set_70").len());
 }

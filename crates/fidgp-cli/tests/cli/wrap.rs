@@ -186,3 +186,29 @@ fn real_weights_have_their_accuracy_and_keep_it_when_wrapped() {
         }
     }
 }
+
+/// A trained network for a table: as safetensors of its own and as a graph, for numbers; wrapped, kept, used, trained further.
+#[test]
+fn a_network_for_a_table_is_wrapped() {
+    let place = crate::tables::place();
+    let train = [&crate::tables::TRAIN[..], &["plain", "--set", "method=deterministic"]].concat();
+    place.fidgp(&train).ends(0);
+    place.fidgp(&["export", "plain", "--format", "onnx", "--normalised", "--draws", "mean", "--out", "x.onnx"]).ends(0);
+    let weights = ["--weights", "plain/checkpoint/last.safetensors", "--set", "normalisation=data"];
+    let words = ["wrap", "houses.toml", "--device", "cpu", "--data", "data", "--out", "run"];
+    let said = place.fidgp(&[&words[..], &weights].concat()).ends(0);
+    assert!(said.out.contains("40 test rows") && said.out.contains("RMSE"), "{}", said.out);
+    let said = place.fidgp(&[&words[..5], &["--data", "data", "--json"], &weights].concat()).ends(0);
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let stages = report["stages"].as_array().unwrap();
+    let rmse: Vec<f64> = stages.iter().map(|stage| stage["rmse"].as_f64().unwrap()).collect();
+    assert_eq!(stages.len(), 3, "{stages:?}");
+    assert!(rmse[0] < 30.0 && rmse[2] < 1.5 * rmse[0] && stages[0].get("accuracy").is_none(), "{stages:?}");
+    assert!(report["uncertainty"]["share"].as_f64().unwrap() > 0.0, "{report}");
+    let row = ["predict", "run", "data/houses.csv", "--device", "cpu", "--json"];
+    let said: Value = serde_json::from_str(&place.fidgp(&row).ends(0).out).unwrap();
+    assert!(said["inputs"][0]["prediction"]["mean"].as_f64().unwrap() > 500.0, "{said}");
+    let resume = ["train", "--resume", "run", "--device", "cpu", "--data", "data"];
+    place.fidgp(&resume).ends(0);
+    assert!(json(&place.path("run/results.json"))["metrics"]["reg/RMSE"].as_f64().unwrap() < 30.0);
+}

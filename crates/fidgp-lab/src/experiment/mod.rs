@@ -16,6 +16,7 @@ mod splits;
 mod start;
 mod together;
 mod wrap;
+mod wrap_rows;
 
 pub use dry::{DryRun, dry_run};
 pub use linearise::{FittedPosterior, fit_posterior};

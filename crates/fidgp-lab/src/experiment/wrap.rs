@@ -11,6 +11,7 @@ use super::inert::judged;
 use super::linearise::fit_linearised;
 use super::start;
 use super::task::{self, HeldOut, Set, Sets, SplitRole};
+use super::wrap_rows;
 use crate::config::{LinearisedConfig, PosteriorConfig, RunConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
@@ -30,7 +31,7 @@ pub struct WrapReport {
     pub start: StartReport,
     /// The measurements, in order.
     pub stages: Vec<Stage>,
-    /// Test images.
+    /// Test images, or rows.
     pub images: usize,
     /// How much of the uncertainty of what predicts in the end is epistemic.
     pub uncertainty: Uncertainty,
@@ -53,12 +54,30 @@ pub struct WrapReport {
 pub struct Stage {
     /// In words.
     pub name: String,
-    /// Fraction of test images that are right.
-    pub accuracy: f64,
+    /// Fraction of test examples that are right; none for numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// Root mean squared error of predicted numbers, in their unit; none for classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rmse: Option<f64>,
     /// NLL of the mean prediction.
     pub nll: f64,
-    /// Expected calibration error, 15 bins.
-    pub ece: f64,
+    /// Expected calibration error, 15 bins; none for numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ece: Option<f64>,
+}
+
+impl Stage {
+    pub(super) fn of(name: &str, metrics: &Metrics) -> Self {
+        let metric = |name: &str| metrics.get(name).map(|value| value.unwrap_or(f64::NAN));
+        Self {
+            name: name.to_owned(),
+            accuracy: metric(names::CLS_ACC),
+            rmse: metric(names::REG_RMSE),
+            nll: metric(names::CLS_NLL).or_else(|| metric(names::REG_NLL)).unwrap_or(f64::NAN),
+            ece: metric(names::CAL_ECE),
+        }
+    }
 }
 
 /// Wraps the network whose weights a config names and measures it before and after; with `save`, leaves a run folder that
@@ -76,6 +95,9 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
     }
     if save {
         refuse_to_mix(config, context)?;
+    }
+    if wrap_rows::is_for(config) {
+        return wrap_rows::wrap(config, context, save, say);
     }
     let (train, test) = match Sets::read(config, &context.data_root) {
         Ok(sets) => (Ok(sets.train), sets.test),
@@ -141,7 +163,7 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
 /// The config with the linearised posterior, where it says nothing of one: the narrow q of a start has draws that do not differ.
 /// Without training images there is nothing to fit it to: then weights are drawn, and why is said; a config that asks for it is
 /// refused.
-fn with_posterior(config: RunConfig, unread: Option<&LabError>) -> Result<(RunConfig, Option<String>)> {
+pub(super) fn with_posterior(config: RunConfig, unread: Option<&LabError>) -> Result<(RunConfig, Option<String>)> {
     if config.linearised().is_some()
         && let Some(error) = unread
     {
@@ -188,10 +210,8 @@ fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig)
 }
 
 fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
-    Ok(measured(
-        name,
-        &evaluate::classify(draws, images.chunks(config.predict.batch_size), &OwnPart::default())?.metrics,
-    ))
+    let chunks = images.chunks(config.predict.batch_size);
+    Ok(Stage::of(name, &evaluate::classify(draws, chunks, &OwnPart::default())?.metrics))
 }
 
 /// What the linearised posterior of a model predicts, where it has one.
@@ -200,15 +220,5 @@ fn by_law(model: &Model, images: &dyn ImageSet, config: &RunConfig) -> Result<Op
     let mut law = model.law(config.predict.draws, Key::new(config.seed).fold("predict"), 0)?;
     let chunks = images.chunks(config.predict.batch_size);
     let metrics = evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &OwnPart::default())?.metrics;
-    Ok(Some(measured(&format!("… {}", posterior.words()), &metrics)))
-}
-
-fn measured(name: &str, metrics: &Metrics) -> Stage {
-    let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
-    Stage {
-        name: name.to_owned(),
-        accuracy: metric(names::CLS_ACC),
-        nll: metric(names::CLS_NLL),
-        ece: metric(names::CAL_ECE),
-    }
+    Ok(Some(Stage::of(&format!("… {}", posterior.words()), &metrics)))
 }

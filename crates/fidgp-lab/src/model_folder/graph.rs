@@ -114,7 +114,8 @@ fn check(trained: &Trained, request: &GraphRequest) -> Result<()> {
     }
     values::check(trained, "--format onnx")?;
     if weights == Weights::Linearised && trained.model.posterior.is_none() {
-        let why = "= linearised needs a linearised posterior, which this folder has not; `fidgp fit-posterior` fits one to a table's network";
+        let why =
+            "= linearised needs a linearised posterior, which this folder has not; `fidgp fit-posterior` fits one";
         return Err(LabError::config("--draws", why));
     }
     Ok(())
@@ -161,7 +162,7 @@ fn outputs(trained: &Trained, signature: &Signature) -> Result<Outputs> {
 }
 
 /// What inputs are normalised with; pictures are 0 to 255.
-fn normalisation(trained: &Trained) -> Result<Option<[Vec<f64>; 2]>> {
+pub(super) fn normalisation(trained: &Trained) -> Result<Option<[Vec<f64>; 2]>> {
     if let Some(normalisation) = &trained.model.normalisation {
         let (mean, sd) = normalisation.statistics();
         let scaled = |values: &Tensor| Vec::<f64>::try_from(values.to_kind(Kind::Double) * 255.0);

@@ -44,7 +44,7 @@ fn renamed(trained: &Trained, tensors: BTreeMap<String, Tensor>) -> Result<Vec<(
     for (variable, tensor) in tensors {
         match import.origins.iter().find(|origin| origin.variable == variable) {
             Some(origin) => {
-                named.push((origin.framework_name().to_owned(), tensor.f_reshape(&origin.shape)?.contiguous()));
+                named.push((origin.framework_name().to_owned(), origin.in_framework(&tensor)?.contiguous()));
             }
             None => named.push((variable, tensor.contiguous())),
         }

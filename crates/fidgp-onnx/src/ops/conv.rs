@@ -48,7 +48,7 @@ fn convolve(inputs: &Inputs, x: &Tensor, weight: &Tensor, window: &Window, group
 }
 
 /// The geometry of a transposed convolution.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Transposed {
     pub window: Window,
     pub groups: i64,
@@ -98,6 +98,37 @@ impl Transposed {
             (None, super::Pads::Same { .. }) => Err("has borders that are not known".into()),
         };
         (0..kernel.len()).map(border).collect()
+    }
+
+    /// Patches added where they overlap, for inputs of these sizes.
+    ///
+    /// # Shapes
+    /// `[N, out·places, ..]` → `[N, out, ..]`
+    pub(crate) fn folded(
+        &self,
+        fits: &dyn Fn(&[i64]) -> Doing<()>,
+        patches: &Tensor,
+        sizes: &[i64],
+        weight: &[i64],
+    ) -> Doing<Tensor> {
+        let (axes, kernel, n) = (sizes.len(), &weight[2..], patches.size()[0]);
+        let (cut, channels) = (self.cut(sizes, kernel)?, weight[1].saturating_mul(self.groups));
+        let Window { strides, dilations, .. } = &self.window;
+        let along = |i: usize| {
+            let reach = (kernel[i] - 1).saturating_mul(dilations[i]).saturating_add(1);
+            (sizes[i] - 1).saturating_mul(strides[i]).saturating_add(reach)
+        };
+        let full: Vec<_> = (0..axes).map(along).collect();
+        fits(&[&[n, channels], &full[..]].concat())?;
+        let two = |list: &[i64]| if axes == 1 { vec![1, list[0]] } else { list.to_vec() };
+        let flat = patches.f_reshape([n, channels * kernel.iter().product::<i64>(), -1])?;
+        let y = flat.f_col2im(two(&full), two(kernel), two(dilations), [0, 0], two(strides))?;
+        let y = if axes == 1 { y.f_squeeze_dim(2)? } else { y };
+        let more: Vec<_> = self.output_padding.iter().rev().flat_map(|more| [0, *more]).collect();
+        let y = if self.output_padding.iter().any(|more| *more > 0) { y.f_constant_pad_nd(more)? } else { y };
+        cut.iter().enumerate().try_fold(y, |y, (i, [before, after])| {
+            Ok(y.f_narrow(i as i64 + 2, *before, y.size()[i + 2] - before - after)?)
+        })
     }
 
     /// # Shapes

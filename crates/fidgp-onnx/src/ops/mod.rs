@@ -27,6 +27,8 @@ use crate::error::{Doing, Problem, Result};
 use crate::graph::Node;
 
 pub(crate) use cast::placed;
+pub(crate) use conv::Transposed;
+pub(crate) use recurrent::Recurrent;
 pub(crate) use table::names;
 pub(crate) use window::{Pads, Window};
 
@@ -76,11 +78,11 @@ impl<'a> Inputs<'a> {
         self.values.get(index).copied().flatten().ok_or_else(|| format!("input {index} is missing").into())
     }
 
-    fn tensor(&self, index: usize) -> Doing<&'a Tensor> {
+    pub(crate) fn tensor(&self, index: usize) -> Doing<&'a Tensor> {
         self.value(index)?.tensor()
     }
 
-    fn optional(&self, index: usize) -> Doing<Option<&'a Tensor>> {
+    pub(crate) fn optional(&self, index: usize) -> Doing<Option<&'a Tensor>> {
         self.values.get(index).copied().flatten().map(Value::tensor).transpose()
     }
 
@@ -108,7 +110,7 @@ impl<'a> Inputs<'a> {
 
     /// Fails before a result is made that memory does not hold. An axis of 0 does not excuse the others: what is made on the
     /// way has their lengths.
-    fn fits(&self, shape: &[i64]) -> Doing<()> {
+    pub(crate) fn fits(&self, shape: &[i64]) -> Doing<()> {
         let product = shape.iter().try_fold(1u64, |product, size| product.checked_mul((*size).max(1) as u64));
         if product.is_some_and(|count| count <= self.most) {
             return Ok(());
@@ -150,10 +152,6 @@ impl Making<'_> {
 
     fn outputs(&self) -> usize {
         self.node.outputs.len()
-    }
-
-    fn has_input(&self, index: usize) -> bool {
-        self.node.inputs.get(index).is_some_and(Option::is_some)
     }
 
     /// Fails when an output beyond the first few is asked for.

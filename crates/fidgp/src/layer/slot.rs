@@ -6,10 +6,10 @@ use tch::Tensor;
 use tch::nn::Path;
 
 use super::network::{with_numbers, without_numbers};
-use super::{CustomWeight, MakeWeight};
+use super::{CustomWeight, MakeWeight, Pass};
 use crate::prior::layer_name;
 use crate::role::Role;
-use crate::weight::{InducingConfig, InducingWeight};
+use crate::weight::{Drawn, InducingConfig, InducingWeight};
 use crate::{Error, Key, Result};
 
 /// How a layer's weight is held.
@@ -126,6 +126,36 @@ impl Slot {
             Self::Inducing(weight) => &weight.name,
             Self::Dense(dense) => &dense.name,
             Self::Custom(weight) => weight.name(),
+        }
+    }
+
+    /// The weight matrix that a pass has drawn, and the bias, for an operation that takes several weights at once. None where
+    /// there is no such matrix (noise on the outputs, another method's weight, a trace), or where somebody asked for what the
+    /// layer is given.
+    ///
+    /// # Shapes
+    /// `[d_out, inputs]`, `[d_out]`
+    ///
+    /// # Errors
+    /// When it has no numbers, or was not drawn.
+    pub fn matrix(&self, inputs: i64, pass: &Pass) -> Result<Option<(Tensor, Option<Tensor>)>> {
+        if pass.trace.is_some() || pass.taps.wants(self.name()) {
+            return Ok(None);
+        }
+        match self {
+            Self::Planned(_) => Err(self.unmade()),
+            Self::Custom(_) => Ok(None),
+            Self::Dense(dense) => {
+                let weight = pass.cast(&dense.weight).f_reshape([-1, inputs])?;
+                Ok(Some((weight, dense.bias.as_ref().map(|bias| pass.cast(bias)))))
+            }
+            Self::Inducing(weight) => match pass.drawn(&weight.name)? {
+                Drawn::MeanAndScale { .. } => Ok(None),
+                Drawn::Weight(w) => {
+                    let bias = (w.size()[1] > inputs).then(|| pass.cast(&w.select(1, inputs)));
+                    Ok(Some((pass.cast(&w.f_narrow(1, 0, inputs)?), bias)))
+                }
+            },
         }
     }
 
