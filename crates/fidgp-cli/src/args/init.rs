@@ -10,7 +10,7 @@ use clap::Args;
 /// for `fidgp calibrate`.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// A table (.csv, .tsv, .txt, .npy, .safetensors), a folder with train/CLASS/ and val/CLASS/ of pictures, or a folder of
+    /// A table (.csv, .tsv, .txt, .parquet, .npy, .safetensors), a folder with CLASS/ or train/CLASS/ and val/CLASS/ of pictures, or a folder of
     /// image arrays
     pub path: PathBuf,
     /// The column to predict [default: the last]

@@ -190,7 +190,7 @@ fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig)
 fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
     Ok(measured(
         name,
-        &evaluate::classify(draws, images.chunks(config.predict.batch_size), &OwnPart::default())?.metrics,
+        &evaluate::classify(draws, images.chunks(config.predict.batch_size), &OwnPart::default(), None)?.metrics,
     ))
 }
 
