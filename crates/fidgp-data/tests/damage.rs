@@ -5,14 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fidgp_data::{Picture, Result, arrays, cifar, detect, idx, mat5, npy, svhn};
+use fidgp_data::{Picture, Result, Sheet, arrays, cifar, detect, idx, mat5, npy, svhn};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 type Reader = fn(&Path) -> Result<()>;
 
 /// Each fixture with the reader that must survive it.
-const CASES: [(&str, Reader); 12] = [
+const CASES: [(&str, Reader); 14] = [
     ("cifar-10-batches-bin/test_batch.bin", |f| cifar::cifar10(folder(f), fidgp_data::Part::Test).map(drop)),
     ("cifar-100-binary/test.bin", |f| {
         cifar::cifar100(folder(f), fidgp_data::Part::Test, cifar::Labels::Fine).map(drop)
@@ -27,6 +27,8 @@ const CASES: [(&str, Reader); 12] = [
     ("pictures/cat/b.png", |f| Picture::open(f).map(drop)),
     ("pictures/cat/a.JPEG", |f| Picture::open(f).map(drop)),
     ("pictures/dog/c.webp", |f| Picture::open(f).map(drop)),
+    ("parquet/none.parquet", |f| Sheet::open(f).map(drop)),
+    ("parquet/zstd.parquet", |f| Sheet::open(f).map(drop)),
 ];
 
 fn folder(file: &Path) -> &Path {

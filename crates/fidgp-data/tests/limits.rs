@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use fidgp_data::segmentation::{self, Portion};
-use fidgp_data::{Picture, detect, idx, mat5, synthetic};
+use fidgp_data::{Picture, Sheet, detect, idx, mat5, synthetic};
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use peak_alloc::PeakAlloc;
@@ -124,6 +124,9 @@ fn what_asks_for_too_much_is_refused_before_it_gets_it() {
     let error = refused(&file("c-idx3-ubyte.gz"), &gzipped_idx([1, 1, 1], 80), 4, idx::read); // behind what is promised
     assert!(error.contains("FIDGP_LIMIT_INFLATED_RATIO"), "{error}");
     refused(&file("a.mat"), &mat(1, 80, 2), 4, mat5::read);
+    let bomb = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/bomb.parquet")).unwrap();
+    let error = refused(&file("bomb.parquet"), &bomb, 260, Sheet::open); // 80 MB of text; a buffer grows to twice its size
+    assert!(error.contains("FIDGP_LIMIT_INFLATED_RATIO"), "{error}");
     refused(&file("b.mat"), &mat(1, 20, 1), 64, mat5::read); // 160 MB of f64
     refused(&file("c.mat"), &mat(12, 8, 2), 200, mat5::read);
 

@@ -224,3 +224,65 @@ fn class_names_come_from_the_sets_own_files() {
     assert_eq!(names("svhn"), None);
     assert_eq!(fidgp_data::catalogue::class_names(std::path::Path::new("nowhere"), "cifar10").unwrap(), None);
 }
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+#[test]
+fn parquet_cells_are_those_that_pyarrow_wrote() {
+    for codec in ["none", "snappy", "gzip", "zstd", "lz4"] {
+        let sheet = Sheet::open(&fixture(&format!("parquet/{codec}.parquet"))).unwrap();
+        assert_eq!(sheet.names(), ["size", "rooms", "city", "sold", "day", "seen", "sent", "price"]);
+        let cells = sheet.cells(&(0..8).collect::<Vec<_>>()).unwrap();
+        let row = |row: usize| (0..8).map(|column| cells.text(row, column)).collect::<Vec<_>>();
+        let first = ["90.5", "3", "Ulm", "true", "2024-01-31", "2024-01-31T12:30:00", "2024-01-31T12:30:00", "1.50"];
+        assert_eq!(row(0), first, "{codec}");
+        assert_eq!(row(1)[1..6], ["2", "Bad Ems", "false", "1969-12-31", "1969-12-31T23:59:59"]);
+        assert_eq!(row(1)[7].parse::<f64>().unwrap().to_bits(), (-0.05_f64).to_bits());
+        assert_eq!(row(2)[1..6], [""; 5]);
+        assert_eq!((cells.rows(), row(3)[0], row(3)[2], row(5)[5]), (6, "", "A, B", "2000-01-01"));
+        assert_eq!(
+            (cells.number(4, 0), cells.number(5, 0), cells.number(5, 1)),
+            (Some(1e-9), Some(3e20), Some(2_f64.powi(40)))
+        );
+        assert!(sheet.numbers(&[0]).unwrap_err().to_string().contains("row 1 holds no value (column `size`)"));
+        assert_eq!(sheet.numbers(&[6]).unwrap_err().to_string().matches("no number").count(), 1);
+    }
+    let lists = Sheet::open(&fixture("parquet/lists.parquet")).unwrap_err().to_string();
+    assert!(lists.contains("column `tags` holds lists or structures"), "{lists}");
+}
+
+#[test]
+fn parquet_rows_are_bounded_before_they_are_read() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.parquet");
+    std::fs::write(&file, b"PAR1, but then something else").unwrap();
+    assert!(Sheet::open(&file).unwrap_err().to_string().contains("no sound Parquet file"));
+    std::fs::write(&file, b"").unwrap();
+    assert!(Sheet::open(&file).unwrap_err().to_string().contains("a.parquet"));
+}
+
+#[test]
+fn text_may_be_utf16_and_other_encodings_are_told_how_to_be_saved() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.csv");
+    let text = "größe;ort\n1,5;Köln\n2;Ulm\n";
+    for (mark, big) in [([0xff, 0xfe], false), ([0xfe, 0xff], true)] {
+        let bytes = text.encode_utf16().flat_map(|unit| if big { unit.to_be_bytes() } else { unit.to_le_bytes() });
+        let bytes: Vec<u8> = mark.into_iter().chain(bytes).collect();
+        std::fs::write(&file, &bytes).unwrap();
+        let sheet = Sheet::open(&file).unwrap();
+        let cells = sheet.cells(&[0, 1]).unwrap();
+        assert_eq!(
+            (sheet.names(), cells.number(0, 0), cells.text(0, 1)),
+            (&["größe".to_owned(), "ort".to_owned()][..], Some(1.5), "Köln")
+        );
+        std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(Sheet::open(&file).unwrap_err().to_string().contains("not sound UTF-16 text"));
+    }
+    let latin: Vec<u8> = text.chars().map(|c| c as u32 as u8).collect();
+    std::fs::write(&file, latin).unwrap();
+    let said = Sheet::open(&file).unwrap_err().to_string();
+    assert!(said.contains("line 1: not UTF-8 text") && said.contains("iconv -f WINDOWS-1252"), "{said}");
+}

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{DecisionError, Result};
 use crate::evidence::Score;
 use crate::kept::Kept;
+use crate::pixels::PixelSets;
 
 /// The file in a run or model folder.
 pub const CALIBRATION_FILE: &str = "calibration.json";
@@ -115,6 +116,9 @@ pub struct Rules {
     /// Intervals of numbers, one for each level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Intervals>,
+    /// Sets of classes for pixels, for each level and perhaps for each class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pixels: Vec<PixelSets>,
     /// Whether these are of the number's logarithm, which is what the model predicts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub logarithm: bool,
@@ -224,6 +228,9 @@ impl Calibration {
                 let why = format!("has {thresholds} thresholds and {examples} counts for {classes} classes");
                 return wrong("sets_by_class", why);
             }
+        }
+        if let Some(sets) = rules.pixels.iter().find(|sets| !sets.fits(classes)) {
+            return wrong("pixels", format!("hold sets that cannot be, for level {} of {classes} classes", sets.level));
         }
         let has_classes = !rules.sets.is_empty() || !rules.sets_by_class.is_empty();
         if has_classes && classes == 0 || !rules.intervals.is_empty() && classes > 0 {

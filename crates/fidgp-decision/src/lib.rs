@@ -18,6 +18,8 @@ pub mod fit;
 pub mod kept;
 /// Whether the rules still hold for what comes in.
 pub mod monitor;
+/// Sets of classes for the pixels of pictures.
+pub mod pixels;
 /// How far a model can be trusted: what a page says of it.
 pub mod trust;
 
@@ -26,4 +28,5 @@ pub use decide::{Decision, Verdict};
 pub use error::{DecisionError, Result};
 pub use evidence::{ClassEvidence, NumberEvidence, Score};
 pub use fit::Asked;
+pub use pixels::{PixelEvidence, PixelSets};
 pub use trust::{TRUST_FILE, Trust};

@@ -6,6 +6,7 @@ use fidgp_decision::decide::{Judge, Verdict};
 use fidgp_decision::evidence::Outside;
 use fidgp_decision::fit::{self, Asked, Named, Origin};
 use fidgp_decision::monitor::{Labels, Reading, Watch, monitor};
+use fidgp_decision::pixels::{PixelEvidence, SETTINGS, threshold};
 use fidgp_decision::trust::{About, Foreign, Seen, Trust};
 use fidgp_decision::{CALIBRATION_FILE, Calibration, ClassEvidence, NumberEvidence, Score, TRUST_FILE};
 use rand::{Rng, SeedableRng};
@@ -120,6 +121,7 @@ fn few_examples_promise_less_and_say_so() {
     let notes = found.notes.join("\n");
     assert!(notes.contains("level 0.95 needs 19 examples, there are 13"), "{notes}");
     assert!(notes.contains("no threshold keeps errors at 5 %"), "{notes}");
+    assert!(notes.contains("examples") && notes.contains("at best (--error)"), "{notes}");
     assert!(notes.contains("5 % false alarms need 19 examples"), "{notes}");
     let decision = Judge::new(&found).unwrap().class(&class(&mut ChaCha8Rng::seed_from_u64(0), 1.0).0);
     assert_eq!(decision.verdict, Verdict::Abstain);
@@ -705,4 +707,58 @@ fn files_whose_parts_do_not_fit_are_refused() {
         let error = Trust::read(folder.path()).unwrap_err().to_string();
         assert!(error.contains(said) && error.contains("trust.json"), "{error}");
     }
+}
+
+/// Pictures of some hundred pixels of two classes, the second rare and hard; in some pictures everything is harder.
+fn pictures(count: usize, seed: u64) -> Vec<PixelEvidence> {
+    let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+    let mut picture = |_| {
+        let (hard, mut counts) = (rng.random_range(0.5..2.0), vec![vec![0; SETTINGS + 1]; 2]);
+        let rare = rng.random_range(0..40);
+        for pixel in 0..300 {
+            let class = usize::from(pixel < rare);
+            let p = rng.random::<f64>().powf(hard * if class == 1 { 1.0 } else { 0.3 });
+            counts[class][(0..=SETTINGS).find(|&setting| threshold(setting) <= p).unwrap()] += 1;
+        }
+        PixelEvidence { counts }
+    };
+    (0..count).map(&mut picture).collect()
+}
+
+#[test]
+fn sets_of_pixels_miss_no_more_than_they_may() {
+    let named = Named { classes: vec!["road".to_owned(), "child".to_owned()], ..Named::default() };
+    let asked = Asked { levels: vec![0.9], by_class: true, ..Asked::usual(Score::Total) };
+    let fitted = |pictures: &[PixelEvidence], seed: u64| {
+        fit::pixels(pictures, &named, &Asked { seed, ..asked.clone() }, origin()).unwrap()
+    };
+    let fresh = pictures(300, 99);
+    let fresh: Vec<&PixelEvidence> = fresh.iter().collect();
+    let mut missed = [Vec::new(), Vec::new(), Vec::new()];
+    for seed in 0..20 {
+        let found = fitted(&pictures(60, seed), seed);
+        assert_eq!(found.rules.pixels.iter().map(|sets| sets.class).collect::<Vec<_>>(), [None, Some(0), Some(1)]);
+        for (place, sets) in found.rules.pixels.iter().enumerate() {
+            let all = sets.missed_in(&fresh);
+            missed[place].push(all.iter().sum::<f64>() / all.len() as f64);
+        }
+        assert!(found.check.iter().filter(|kept| !kept.kept).count() <= 1, "{:?}", found.check);
+    }
+    for of in missed {
+        let mean = of.iter().sum::<f64>() / of.len() as f64;
+        assert!((0.06..=0.102).contains(&mean), "{mean}: at most a tenth, and not far below");
+    }
+    let few = fitted(&pictures(12, 1), 0);
+    assert_eq!((few.rules.pixels[0].pictures, few.examples.held_back), (10, 2));
+    let none = fit::pixels(&pictures(12, 1), &named, &Asked { levels: vec![0.95], ..asked.clone() }, origin()).unwrap();
+    assert!(
+        none.rules.pixels.iter().all(|sets| sets.threshold.is_none()) && none.notes[0].contains("needs 19 pictures")
+    );
+    assert!(fit::pixels(&pictures(9, 1), &named, &asked, origin()).unwrap_err().to_string().contains("are 9: too few"));
+    let place = tempfile::tempdir().unwrap();
+    none.write(place.path()).unwrap();
+    assert_eq!(Calibration::read(place.path(), None).unwrap(), Some(none.clone()));
+    let broken = serde_json::to_string(&none).unwrap().replace("\"class\":1", "\"class\":7");
+    std::fs::write(place.path().join(CALIBRATION_FILE), broken).unwrap();
+    assert!(Calibration::read(place.path(), None).unwrap_err().to_string().contains("`pixels` hold sets"));
 }

@@ -1,6 +1,7 @@
 //! A first config for data that somebody brings along.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use fidgp_data::{Cells, Holds, ImageFolder, Sheet, Survey, array_folder};
@@ -43,8 +44,10 @@ pub struct Starter {
 pub fn starter(path: &Path, target: Option<&str>, network: Option<&Path>) -> Result<Starter> {
     let path = path.canonicalize().map_err(|error| LabError::file(path, &error))?;
     let refused = |why: &str| Err(LabError::config(path.display().to_string(), why));
-    let extension = path.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let found = match extension.as_str() {
+    let found = match extension(&path).as_str() {
+        _ if path.is_dir() && single_table(&path).is_some() => {
+            table(&single_table(&path).unwrap_or_default(), target, network)?
+        }
         _ if path.is_dir() => {
             if target.is_some() {
                 return Err(LabError::config("--target", "is for tables; the class of a picture is its folder"));
@@ -54,15 +57,39 @@ pub fn starter(path: &Path, target: Option<&str>, network: Option<&Path>) -> Res
         "onnx" => {
             return refused("is a network, not data: give the data first, and the network with --network FILE.onnx");
         }
-        "csv" | "tsv" | "txt" | "npy" | "safetensors" => table(&path, target, network)?,
+        kind if TABLES.contains(&kind) => table(&path, target, network)?,
+        "npz" => {
+            return refused(
+                "holds several arrays: save the table as one .npy [rows, columns], images as images.npy and labels.npy",
+            );
+        }
+        "xls" | "xlsx" | "ods" => return refused("is a workbook: save the sheet as .csv"),
         _ => {
             return refused(
-                "is nothing a config can be written for: give a table (.csv, .tsv, .txt, .npy, .safetensors) or a folder of pictures",
+                "is nothing a config can be written for: give a table (.csv, .tsv, .txt, .parquet, .npy, .safetensors) or a folder of pictures",
             );
         }
     };
     config::parse(&found.text, &[])?;
     Ok(found)
+}
+
+/// Kinds of files that are tables.
+const TABLES: [&str; 6] = ["csv", "tsv", "txt", "npy", "safetensors", "parquet"];
+
+fn extension(path: &Path) -> String {
+    path.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default()
+}
+
+/// The table in a folder that holds nothing else but perhaps words on it.
+fn single_table(folder: &Path) -> Option<PathBuf> {
+    let entries: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    let is_table = |path: &&PathBuf| TABLES.contains(&extension(path).as_str()) && extension(path) != "txt";
+    let tables: Vec<&PathBuf> = entries.iter().filter(is_table).collect();
+    match tables[..] {
+        [table] if !entries.iter().any(|path| path.is_dir()) => Some(table.clone()),
+        _ => None,
+    }
 }
 
 /// A network of the user's.
@@ -129,6 +156,7 @@ fn table(path: &Path, target: Option<&str>, network: Option<&Path>) -> Result<St
         return Err(LabError::config(path.display().to_string(), why));
     }
     let wanted = Survey::of(&cells, goal, 0..cells.rows());
+    wanted.misread(&cells)?;
     let classes = match wanted.holds() {
         Some(Holds::Texts | Holds::Booleans) => true,
         Some(Holds::Numbers) => are_labels(&cells, goal),
@@ -180,7 +208,13 @@ fn table(path: &Path, target: Option<&str>, network: Option<&Path>) -> Result<St
     if let DataConfig::Table(table) = &config.data {
         let parts = table.read(Path::new(""), config.target_kind(), None)?; // what a training would refuse
         if classes {
-            of = format!("a class of {}", parts.classes.len());
+            let different = parts.classes.len();
+            if different * 2 > rows {
+                let why =
+                    format!("`{}` has {different} different values in {rows} rows, too many for classes", wanted.name);
+                return Err(LabError::config("--target", why));
+            }
+            of = format!("a class of {different}");
         }
         if own.is_some() {
             check_network(&RunConfig { data: DataConfig::Table(parts.config), ..config }, Some(parts.classes.len()))?;
@@ -249,6 +283,7 @@ fn columns(cells: &Cells, goal: usize) -> Result<(String, Vec<(usize, String)>)>
         let counts = || (1..cells.rows()).all(|row| steps_by_one(cells, place, row));
         let why = match (survey.usable(cells), survey.holds()) {
             (Err(error), Some(Holds::Numbers)) => return Err(error.into()), // a slip of the pen, most likely
+            (Err(error), _) if survey.misread(cells).is_err() => return Err(error.into()),
             (Err(_), None) => Some("no value in any row".to_owned()),
             (Err(_), _) => Some(format!("{} different texts", survey.levels.len())),
             (Ok(Holds::Numbers), _) if counts() => Some("numbers the rows".to_owned()),
@@ -280,6 +315,38 @@ fn steps_by_one(cells: &Cells, place: usize, row: usize) -> bool {
     step.is_some_and(|step| (step - 1.0).abs() < f64::EPSILON)
 }
 
+/// Pictures in one folder for each class.
+struct Classed {
+    root: PathBuf,
+    train: ImageFolder,
+    /// How many lie apart for testing; none where a part is to be held out.
+    tested: Option<usize>,
+}
+
+impl Classed {
+    /// In `train` and `val`, in `train` alone, or in the folder itself.
+    fn find(path: &Path) -> Result<Self> {
+        let [train, test] = ["train", "val"].map(|part| path.join(part));
+        match (train.is_dir(), test.is_dir()) {
+            (true, true) => {
+                let (train, test) = (ImageFolder::open(&train)?, ImageFolder::open(&test)?);
+                Ok(Self { root: path.to_owned(), train, tested: Some(test.rows()) })
+            }
+            (true, false) => Ok(Self { train: ImageFolder::open(&train)?, root: train, tested: None }),
+            (false, _) => {
+                let classes = ImageFolder::open(path).map_err(|error| {
+                    let why = format!(
+                        "has no train/ and val/ with a folder of pictures for each class inside, is no such folder itself \
+                         ({error}), and does not hold a single table"
+                    );
+                    LabError::config(path.display().to_string(), why)
+                })?;
+                Ok(Self { root: path.to_owned(), train: classes, tested: None })
+            }
+        }
+    }
+}
+
 fn pictures(path: &Path, network: Option<&Path>) -> Result<Starter> {
     let own = network.map(Own::open).transpose()?;
     let refused = |why: &str| Err(LabError::config(path.display().to_string(), why));
@@ -292,14 +359,7 @@ fn pictures(path: &Path, network: Option<&Path>) -> Result<Starter> {
         let said = format!("{} training and {} test images of {height} pixels", train.rows(), test.rows());
         (format!("set = \"arrays\"\npath = {}\n", place(path)), (train.rows(), said), classes, height)
     } else {
-        let parts: [PathBuf; 2] = ["train", "val"].map(|part| path.join(part));
-        if !parts.iter().all(|part| part.is_dir()) {
-            return refused(
-                "has no train/ and val/ with a folder of pictures for each class inside: put about a tenth of each class's \
-                 pictures into val/, which is tested on",
-            );
-        }
-        let [train, test] = [ImageFolder::open(&parts[0])?, ImageFolder::open(&parts[1])?];
+        let Classed { root, train, tested } = Classed::find(path)?;
         let [width, height] = train.decode(0)?.size();
         let usual = if width.min(height) <= 40 { 32 } else { 64 };
         let side = match own.as_ref().and_then(|own| own.side) {
@@ -311,11 +371,15 @@ fn pictures(path: &Path, network: Option<&Path>) -> Result<Starter> {
             None => usual,
         };
         let data = format!(
-            "set = \"folder\"\npath = {}\nresize = {} # evaluation: the shorter side\ncrop = {side} # what the network sees\n",
-            place(path),
+            "set = \"folder\"\npath = {}\n{}resize = {} # evaluation: the shorter side\ncrop = {side} # what the network sees\n",
+            place(&root),
+            if tested.is_none() { "test_fraction = 0.1 # measured when the training is over\n" } else { "" },
             side + side / 8
         );
-        let said = format!("{} training and {} test pictures", train.rows(), test.rows());
+        let said = match tested {
+            Some(tested) => format!("{} training and {tested} test pictures", train.rows()),
+            None => format!("{} pictures, a tenth of which is tested on", train.rows()),
+        };
         (data, (train.rows(), said), train.class_names().len(), side as usize)
     };
     let (rows, said) = count;

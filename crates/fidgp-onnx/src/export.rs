@@ -121,8 +121,8 @@ impl Exported<'_> {
         };
         let stated = tangent::write(writer, self.import, law, (x, &outputs[0]))?;
         match (&self.outputs, stated, &law.normals) {
-            (Outputs::Classes { classes, temperature }, stated, Some(normals)) => {
-                logits::write(writer, &outputs[0], &stated, normals, (*classes, *temperature))
+            (Outputs::Classes { classes, temperature, map }, stated, Some(normals)) => {
+                logits::write(writer, &outputs[0], &stated, normals, (*classes, *temperature, map.as_ref()))
             }
             (Outputs::Numbers { .. }, Stated::Variance(variance), None) => {
                 finish::write(writer, outputs, &self.outputs, Some(&(variance, law.curvature)));

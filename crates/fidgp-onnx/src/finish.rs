@@ -2,6 +2,9 @@
 
 use crate::writer::Writer;
 
+/// Factors w and shifts b of the logarithms of probabilities.
+pub type Map = [Vec<f64>; 2];
+
 /// What an exported graph gives.
 #[derive(Clone, Debug)]
 pub enum Outputs {
@@ -11,6 +14,8 @@ pub enum Outputs {
         classes: i64,
         /// What logits are divided by.
         temperature: f64,
+        /// w and b where the mean is mapped: probabilities are then `softmax(w ⊙ ln p + b)`.
+        map: Option<Map>,
     },
     /// `mean`, and deviations: `sd` of a new observation, `epistemic` and `aleatoric`.
     Numbers {
@@ -32,7 +37,9 @@ pub(crate) type Closed = (String, f64);
 /// Puts the outputs of all draws together.
 pub(crate) fn write(writer: &mut Writer, draws: &[String], outputs: &Outputs, closed: Option<&Closed>) {
     match outputs {
-        Outputs::Classes { classes, temperature } => of_classes(writer, draws, *classes, *temperature),
+        Outputs::Classes { classes, temperature, map } => {
+            of_classes(writer, draws, *classes, *temperature, map.as_ref());
+        }
         Outputs::Numbers { target, noise, logarithm } => {
             let law = Law { target: *target, noise: *noise, logarithm: *logarithm };
             of_numbers(writer, draws, &law, closed);
@@ -57,7 +64,7 @@ fn entropy(writer: &mut Writer, p: &str, log_p: &str, name: &str) -> String {
     writer.node("Neg", &[&sum], name)
 }
 
-fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: f64) {
+fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: f64, map: Option<&Map>) {
     let divisor = ((temperature - 1.0).abs() > 0.0).then(|| writer.number("fidgp/temperature", temperature));
     let (mut all, mut entropies) = (Vec::new(), Vec::new());
     for (k, logits) in draws.iter().enumerate() {
@@ -71,23 +78,49 @@ fn of_classes(writer: &mut Writer, draws: &[String], classes: i64, temperature: 
         entropies.push(entropy(writer, &p, &log_p, &own("entropy")));
         all.push(p);
     }
-    mean(writer, &all, "probabilities");
-    mean(writer, &entropies, "aleatoric");
-    split_entropy(writer, classes);
+    let [p, _, aleatoric, _] = names(map);
+    mean(writer, &all, p);
+    mean(writer, &entropies, aleatoric);
+    split_entropy(writer, classes, map);
 }
 
-/// The entropy of `probabilities`, and what of it is not `aleatoric`.
-pub(crate) fn split_entropy(writer: &mut Writer, classes: i64) {
+/// Probabilities and entropies before a map; what is only on the way has a name of its own.
+pub(crate) fn names(map: Option<&Map>) -> [&'static str; 4] {
+    match map {
+        None => ["probabilities", "total", "aleatoric", "epistemic"],
+        Some(_) => ["fidgp/stated/p", "fidgp/stated/total", "fidgp/stated/aleatoric", "fidgp/stated/epistemic"],
+    }
+}
+
+/// The entropy of the probabilities, what of it is not aleatoric, and what a map makes of both.
+pub(crate) fn split_entropy(writer: &mut Writer, classes: i64, map: Option<&Map>) {
+    let [p, total, aleatoric, epistemic] = names(map);
     let floor = writer.number("fidgp/floor", FLOOR);
-    let floored = writer.node("Max", &["probabilities", &floor], "fidgp/floored");
+    let floored = writer.node("Max", &[p, &floor], "fidgp/floored");
     let log_p = writer.node("Log", &[&floored], "fidgp/log");
-    let total = entropy(writer, "probabilities", &log_p, "total");
-    let difference = writer.node("Sub", &[&total, "aleatoric"], "fidgp/difference");
-    writer.node("Relu", &[&difference], "epistemic"); // rounding may leave it below
+    let total = entropy(writer, p, &log_p, total);
+    let difference = writer.node("Sub", &[&total, aleatoric], "fidgp/difference");
+    let epistemic = writer.node("Relu", &[&difference], epistemic); // rounding may leave it below
+    if let Some(map) = map {
+        mapped(writer, &log_p, &epistemic, map);
+    }
     writer.output("probabilities", Some(classes));
     for name in ["total", "aleatoric", "epistemic"] {
         writer.output(name, None);
     }
+}
+
+/// Probabilities that were recalibrated, and their uncertainties: what the weights leave open is at most all of it.
+fn mapped(writer: &mut Writer, log_p: &str, epistemic: &str, [factors, shifts]: &Map) {
+    let factors = writer.numbers("fidgp/map/factors", factors);
+    let shifts = writer.numbers("fidgp/map/shifts", shifts);
+    let scaled = writer.node("Mul", &[log_p, &factors], "fidgp/map/scaled");
+    let logits = writer.node("Add", &[&scaled, &shifts], "fidgp/map/logits");
+    let log_p = writer.node_with("LogSoftmax", &[&logits], "fidgp/map/log", &[("axis", 1)]);
+    let p = writer.node("Exp", &[&log_p], "probabilities");
+    let total = entropy(writer, &p, &log_p, "total");
+    let epistemic = writer.node("Min", &[epistemic, &total], "epistemic");
+    writer.node("Sub", &[&total, &epistemic], "aleatoric");
 }
 
 /// How the network's numbers become those of the data.

@@ -3,7 +3,7 @@
 use tch::Tensor;
 
 use crate::error::Result;
-use crate::finish;
+use crate::finish::{self, Map};
 use crate::tangent::Stated;
 use crate::writer::Writer;
 
@@ -24,7 +24,7 @@ pub(crate) fn write(
     logits: &str,
     law: &Stated,
     normals: &Tensor,
-    (classes, temperature): (i64, f64),
+    (classes, temperature, map): (i64, f64, Option<&Map>),
 ) -> Result<()> {
     let mut made = Made { writer, count: 0 };
     let (middle, count) = (made.list(&[1]), normals.size()[0] as f64);
@@ -54,9 +54,10 @@ pub(crate) fn write(
     let entropy = made.node("Neg", &[&entropy]);
     let draws = made.number(count);
     let [p, aleatoric] = [&p, &entropy].map(|values| made.sum(values, &middle));
-    made.writer.node("Div", &[&p, &draws], "probabilities");
-    made.writer.node("Div", &[&aleatoric, &draws], "aleatoric");
-    finish::split_entropy(made.writer, classes);
+    let [p_name, _, aleatoric_name, _] = finish::names(map);
+    made.writer.node("Div", &[&p, &draws], p_name);
+    made.writer.node("Div", &[&aleatoric, &draws], aleatoric_name);
+    finish::split_entropy(made.writer, classes, map);
     Ok(())
 }
 

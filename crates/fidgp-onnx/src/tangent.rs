@@ -2,7 +2,8 @@
 //!
 //! Of a linear layer with inputs a and signals g, what reaches it from an output ([`Backward`]), `J = σ (A_r g)(A_c a)ᵀ`. The
 //! covariance of outputs k and k' is `⟨Rᵀ vec J_k, Rᵀ vec J_k'⟩` with `Σ = R Rᵀ`, over all layers. Of features, J is the mean of
-//! `A_c a` over the positions of a layer, made as long as 1, and stands for every output.
+//! `A_c a` over the positions of a layer, made as long as 1, and stands for every output; or distances of it from the classes are
+//! measured.
 
 use std::collections::BTreeSet;
 
@@ -28,6 +29,9 @@ pub struct Linearised {
     pub outputs: i64,
     /// Whether the layers' features are read out, by every output alike; else the outputs' derivatives are.
     pub features: bool,
+    /// Of features: what distances are measured from, in R's coordinates; the variance is then the square of the distance,
+    /// averaged over the classes by the network's probabilities. `[classes, D]`
+    pub centres: Option<Tensor>,
     /// Of classes: standard normals, from which logits are drawn. `[draws, classes]`
     pub normals: Option<Tensor>,
 }
@@ -81,7 +85,7 @@ pub(crate) fn write(
     let outputs = if law.normals.is_some() && !law.features { law.outputs } else { 1 };
     let mut law_of = Law { backward: Backward::new(writer, x, &made, outputs) };
     if law.features {
-        return law_of.features(law, &products);
+        return law_of.features(law, &products, output);
     }
     law_of.backward.seed(output, law.outputs)?;
     for node in nodes.iter().rev() {
@@ -228,7 +232,7 @@ impl Law<'_> {
     }
 
     /// The variance of outputs that read out all layers' features.
-    fn features(mut self, law: &Linearised, products: &[&NodeProto]) -> Result<Stated> {
+    fn features(mut self, law: &Linearised, products: &[&NodeProto], output: &str) -> Result<Stated> {
         let mut parts = Vec::new();
         for (layer, node) in law.layers.iter().zip(products) {
             let pooled = if node.op_type == "Conv" {
@@ -247,7 +251,36 @@ impl Law<'_> {
             parts.push(backward.make("Div", &[&pooled, &length]));
         }
         let turned = self.turned(&parts, &law.root)?;
-        Ok(Stated::Variance(self.energy(&turned)))
+        let Some(centres) = &law.centres else { return Ok(Stated::Variance(self.energy(&turned))) };
+        let distance = self.distance(&turned, output, centres)?;
+        Ok(Stated::Variance(self.backward.make("Mul", &[&distance, &distance])))
+    }
+
+    /// `Σ_k p_k ‖y − m_k‖² = ‖y − Σ p_k m_k‖² + Σ p_k m_k² − ‖Σ p_k m_k‖²`; all less the mean of the centres first, since f32 has
+    /// few digits. `[N]`
+    fn distance(&mut self, turned: &str, output: &str, centres: &Tensor) -> Result<String> {
+        let writer = &mut self.backward.writer;
+        let mean = centres.f_mean_dim(0, true, centres.kind())?;
+        let centred = centres.f_sub(&mean)?;
+        let middle = writer.constant("fidgp/middle", &mean)?;
+        let away = self.backward.make("Sub", &[turned, &middle]);
+        if centres.size()[0] == 1 {
+            return Ok(self.energy(&away));
+        }
+        let shares = self.backward.make_with("Softmax", &[output], &[("axis", -1)]);
+        let writer = &mut self.backward.writer;
+        let squares = centred.f_square()?.f_sum_dim_intlist(1, true, centred.kind())?;
+        let squares = writer.constant("fidgp/squares", &squares)?;
+        let centres = writer.constant("fidgp/centres", &centred)?;
+        let expected = self.backward.make("MatMul", &[&shares, &centres]);
+        let away = self.backward.make("Sub", &[&away, &expected]);
+        let squares = self.backward.make("MatMul", &[&shares, &squares]);
+        let (squares, taken) = (self.sum(&squares, &[1]), self.energy(&expected));
+        let spread = self.backward.make("Sub", &[&squares, &taken]);
+        let none = self.backward.number(0.0);
+        let spread = self.backward.make("Max", &[&spread, &none]);
+        let to_mean = self.energy(&away);
+        Ok(self.backward.make("Add", &[&to_mean, &spread]))
     }
 
     /// The mean of `A_c a` over the positions of a convolution, of every group. `[N, C]`

@@ -86,6 +86,20 @@ impl Writer {
         name.to_owned()
     }
 
+    /// Adds a list of numbers; its name.
+    pub(crate) fn numbers(&mut self, name: &str, values: &[f64]) -> String {
+        let raw_data = values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect::<Vec<_>>().into();
+        let dims = vec![values.len() as i64];
+        self.graph.initializer.push(TensorProto {
+            name: name.to_owned(),
+            dims,
+            data_type: 1,
+            raw_data,
+            ..TensorProto::default()
+        });
+        name.to_owned()
+    }
+
     /// Adds a list of whole numbers; its name.
     pub(crate) fn whole(&mut self, name: &str, values: &[i64]) -> String {
         let raw_data = values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into();

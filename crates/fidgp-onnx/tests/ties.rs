@@ -210,7 +210,7 @@ fn norms_of_a_training_go_out_with_their_statistics() {
         draws: vec![store.variables().into_iter().collect()],
         normalisation: None,
         axes: 2,
-        outputs: Outputs::Classes { classes: 2, temperature: 1.0 },
+        outputs: Outputs::Classes { classes: 2, temperature: 1.0, map: None },
         rules: None,
         metadata: BTreeMap::new(),
         half: false,

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fidgp_decision::Score;
 use fidgp_decision::fit::Asked;
-use fidgp_lab::calibrate::From;
+use fidgp_lab::calibrate::{From, Recalibrate};
 use fidgp_metrics::conformal::SetScore;
+use fidgp_metrics::recalibration::MapKind;
 
 use super::Place;
 
@@ -55,6 +56,9 @@ pub struct Calibrate {
     /// Uncertainty that detects out-of-distribution inputs [default: total for classes, epistemic for numbers]
     #[arg(long, value_enum, value_name = "UNCERTAINTY")]
     pub ood_score: Option<OodScore>,
+    /// Classes: how probabilities are recalibrated after the temperature (best: what has the lowest NLL on held-back examples)
+    #[arg(long, value_enum, default_value = "best", value_name = "MAP")]
+    pub recalibrate: Maps,
     /// Known out-of-distribution inputs, a folder of pictures or a table: counts how many the rules detect (repeatable)
     #[arg(long = "ood-inputs", alias = "foreign", value_name = "PATH")]
     pub foreign: Vec<PathBuf>,
@@ -79,6 +83,14 @@ pub enum Sets {
     Lac,
     Aps,
     Raps,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Maps {
+    Best,
+    None,
+    VectorScaling,
+    VennAbers,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -118,6 +130,16 @@ impl Calibrate {
             OodScore::Total => Score::Total,
             OodScore::Epistemic => Score::Epistemic,
         })
+    }
+
+    /// The maps of probabilities that are tried.
+    pub fn maps(&self) -> Recalibrate {
+        match self.recalibrate {
+            Maps::Best => Recalibrate::Best,
+            Maps::None => Recalibrate::Never,
+            Maps::VectorScaling => Recalibrate::Only(MapKind::VectorScaling),
+            Maps::VennAbers => Recalibrate::Only(MapKind::VennAbers),
+        }
     }
 
     /// Where the examples are from.

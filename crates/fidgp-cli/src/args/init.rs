@@ -13,7 +13,7 @@ use clap::Args;
     after_help = "Examples:\n  fidgp init houses.csv --target price\n  fidgp init photos/ --out photos.toml\n  fidgp init houses.csv --network network.onnx"
 )]
 pub struct Init {
-    /// A table (.csv, .tsv, .txt, .npy, .safetensors), a folder with train/CLASS/ and val/CLASS/ of pictures, or a folder of
+    /// A table (.csv, .tsv, .txt, .parquet, .npy, .safetensors), a folder with CLASS/ or train/CLASS/ and val/CLASS/ of pictures, or a folder of
     /// image arrays
     pub path: PathBuf,
     /// The column to predict [default: the last]

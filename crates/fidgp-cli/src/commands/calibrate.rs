@@ -8,8 +8,9 @@ use fidgp_decision::kept::Kept;
 use fidgp_decision::trust::{Foreign, Trust};
 use fidgp_decision::{CALIBRATION_FILE, Calibration};
 use fidgp_lab::calibrate::{self, Fitted, Request};
-use fidgp_lab::run_folder::Temperature;
+use fidgp_lab::run_folder::{Temperature, Tried};
 use fidgp_lab::{LabError, device, predict::Trained};
+use fidgp_metrics::recalibration::Recalibration;
 use serde_json::{Value, json};
 
 use super::Outcome;
@@ -32,6 +33,7 @@ pub fn run(arguments: &Calibrate) -> Outcome {
         from: arguments.from(),
         asked: arguments.asked(),
         ood_score: arguments.score(),
+        recalibrate: arguments.maps(),
         target_inputs: arguments.target_inputs.clone(),
         foreign: arguments.foreign.clone(),
     };
@@ -47,7 +49,9 @@ pub fn run(arguments: &Calibrate) -> Outcome {
     match found.calibration {
         Some(_) => {
             tell!("kept in {CALIBRATION_FILE}; `fidgp predict {folder} INPUT` now says what to do with a prediction");
-            tell!("how far to trust it, as a page: fidgp report {folder}");
+            if found.trust.is_some() {
+                tell!("how far to trust it, as a page: fidgp report {folder}");
+            }
         }
         None => {
             tell!(
@@ -63,6 +67,9 @@ fn document(found: &Fitted) -> Result<Value, LabError> {
     let unwritable = |error: serde_json::Error| LabError::config("--json", error.to_string());
     let mut document =
         found.temperature.as_ref().map_or_else(|| Ok(json!({})), serde_json::to_value).map_err(unwritable)?;
+    if let Some(map) = found.temperature.as_ref().and_then(|found| found.recalibration.as_ref()) {
+        document["recalibration"] = json!({"kind": map.kind()}); // its numbers stand in the folder
+    }
     let mut rules = serde_json::to_value(&found.calibration).map_err(unwritable)?;
     if let Some(rules) = rules.as_object_mut() {
         rules.remove("reference");
@@ -88,9 +95,26 @@ fn said(found: &Fitted) -> String {
 
 fn of_temperature(found: &Temperature) -> String {
     let edge = if found.at_edge { EDGE } else { "" };
-    format!(
+    let text = format!(
         "temperature {:.4}, on {} examples: NLL {:.4} before, {:.4} after; ECE {:.4} before, {:.4} after\n{edge}",
         found.temperature, found.examples, found.nll_before, found.nll_after, found.ece_before, found.ece_after
+    );
+    text + &found.recalibrations.as_ref().map_or(String::new(), |tried| of_maps(tried, found.recalibration.as_ref()))
+}
+
+/// Which map of probabilities is used, and how those that were tried do.
+fn of_maps(tried: &Tried, used: Option<&Recalibration>) -> String {
+    if tried.maps.is_empty() {
+        return String::new();
+    }
+    let said: Vec<_> = tried.maps.iter().map(|map| format!("{:.4} with {}", map.nll, map.kind.name())).collect();
+    let used = used.map_or("none is used: none is better by more than its standard error".to_owned(), |map| {
+        format!("{} is used", map.kind().name())
+    });
+    format!(
+        "maps of the probabilities, NLL on held-back examples: {:.4} without, {}; {used}\n",
+        tried.nll,
+        said.join(", ")
     )
 }
 
@@ -186,5 +210,14 @@ fn rules(found: &Calibration) -> Vec<(&'static str, String)> {
         let alarms = percent(outlier.rule.alarms);
         ("out of distribution", format!("where the p-value of the {} is at most {alarms}", outlier.score))
     });
-    abstention.chain(answering).chain(outlier).collect()
+    let pixels = found.rules.pixels.iter().filter(|sets| sets.class.is_none()).map(|sets| {
+        let threshold = sets
+            .threshold
+            .map_or("all classes".to_owned(), |t| format!("classes with probability {} or more", number(t)));
+        (
+            "set of a pixel",
+            format!("{threshold} at level {}: on average over pictures it holds that share", percent(sets.level)),
+        )
+    });
+    abstention.chain(answering).chain(outlier).chain(pixels).collect()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fidgp_decision::{Asked as AskedRules, Score};
-use fidgp_lab::calibrate::{self, From, Request};
+use fidgp_lab::calibrate::{self, From, Recalibrate, Request};
 use fidgp_lab::config::{RunConfig, ScheduleConfig};
 use fidgp_lab::experiment::compress::{Asked, Drawn, FIGURE, Tuned, compress};
 use fidgp_lab::predict::Trained;
@@ -75,6 +75,7 @@ fn tuned(config: &RunConfig, context: &RunContext) -> Result<Tuned, LabError> {
             device: context.device,
             from: From::Validation,
             asked: AskedRules::usual(Score::Total),
+            recalibrate: Recalibrate::Never,
             ood_score: None,
             target_inputs: None,
             foreign: Vec::new(),

@@ -315,11 +315,20 @@ fn init_writes_a_config_that_trains_as_it_stands() {
     place.write("a.onnx", "");
     init("a.onnx", &[]).ends(2).says(&["is a network, not data", "--network FILE.onnx"]);
     init("customers.csv", &["--target", "outcome", "--network", "a.onnx"]).ends(1).says(&["a.onnx"]);
-    init("data", &[]).ends(2).says(&["has no train/ and val/"]);
-    init("data", &["--target", "x"]).ends(2).says(&["is for tables"]);
+    place.write("notes/read.me", "");
+    init("notes", &[]).ends(2).says(&["has no train/ and val/", "does not hold a single table"]);
+    init("notes", &["--target", "x"]).ends(2).says(&["is for tables"]);
+    place.write("book.xlsx", "");
+    init("book.xlsx", &[]).ends(2).says(&["is a workbook"]);
     place.write("broken.csv", &with_cells(&(2..40).collect::<Vec<_>>(), 1, "x"));
     init("broken.csv", &["--target", "outcome"]).ends(1).says(&["`x` is not a number (column `size`", "such cells"]);
     assert!(!place.path("other.toml").exists());
+    // a folder with one table in it
+    place.write("sent/read.me", "");
+    place.write("sent/houses.csv", &crate::tables::houses(60));
+    init("sent", &["--target", "price"]).ends(0);
+    assert!(fs::read_to_string(place.path("other.toml")).unwrap().contains("sent/houses.csv"));
+    fs::remove_file(place.path("other.toml")).unwrap();
     // a number
     place.write("houses.csv", &crate::tables::houses(100));
     init("houses.csv", &["--target", "price"]).ends(0);
@@ -343,6 +352,30 @@ fn init_takes_pictures() {
     assert!(said.out.contains("40 training and 6 test pictures, 2 classes"), "{}", said.out);
     fidgp(&place, &["train", "config.toml", "--set", "train.epochs=1", "--set", "train.kl.annealing_epochs=0"]).ends(0);
     assert!(place.path("runs/photos/results.json").exists());
+    // the classes themselves: a tenth of each is held out for testing, a fifth of the rest for calibration
+    for folder in ["photos/train", "photos"] {
+        fs::remove_dir_all(place.path("photos/val")).ok();
+        if folder == "photos" {
+            for class in ["red", "blue"] {
+                fs::rename(place.path(&format!("photos/train/{class}")), place.path(&format!("photos/{class}")))
+                    .unwrap();
+            }
+            fs::remove_dir(place.path("photos/train")).unwrap();
+        }
+        fs::remove_file(place.path("config.toml")).unwrap();
+        let said = place.fidgp(&["init", folder]).ends(0);
+        assert!(said.out.contains("40 pictures, a tenth of which is tested on, 2 classes"), "{}", said.out);
+        let (epochs, out) = ("train.epochs=1", format!("runs/{}", folder.replace('/', "-")));
+        let train =
+            ["train", "config.toml", "--set", epochs, "--set", "train.kl.annealing_epochs=0", "--out", &out, "--force"];
+        fidgp(&place, &train).ends(0);
+        assert_eq!(json(&place.path(&out).join("trained-on.json"))["examples"], 29); // of 36, a fifth is validated on
+    }
+    let config = fs::read_to_string(place.path("config.toml")).unwrap();
+    place.write("config.toml", &config.replace("test_fraction = 0.1", "test_fraction = 0.01"));
+    fidgp(&place, &["train", "config.toml", "--out", "none"]).ends(2).says(&["data.test_fraction", "holds out none"]);
+    place.write("config.toml", &config.replace("test_fraction = 0.1", "test_fraction = 1.5"));
+    fidgp(&place, &["train", "config.toml", "--out", "none"]).ends(2).says(&["data.test_fraction", "between 0 and 1"]);
 }
 
 #[test]
@@ -521,4 +554,91 @@ fn classes_of_tables_get_a_temperature_in_runs_and_model_folders() {
     fs::remove_file(place.path("model/temperature.json")).unwrap();
     fs::remove_file(place.path("model/calibration.json")).unwrap();
     assert_eq!(probability("model").to_bits(), tempered.to_bits(), "that of config.json again, not {own}");
+}
+
+/// The probabilities of the first row.
+fn stated(place: &Place, folder: &str) -> Vec<f64> {
+    let found = inputs(&fidgp(place, &["predict", folder, "new.csv", "--json", "--top", "9"]).ends(0));
+    let named = found[0]["top"].as_array().unwrap();
+    let mut all: Vec<(&str, f64)> =
+        named.iter().map(|one| (one["class"].as_str().unwrap(), one["probability"].as_f64().unwrap())).collect();
+    all.sort_by(|a, b| a.0.cmp(b.0));
+    all.into_iter().map(|(_, p)| p).collect()
+}
+
+#[test]
+fn probabilities_are_recalibrated_where_a_map_helps_and_go_with_the_model() {
+    let place = place();
+    train(&place, "run", &["--set", "train.epochs=10"]).ends(0);
+    place.write("some.csv", &customers_of(1000..1600));
+    place.write("new.csv", NEW);
+    let calibrate = ["calibrate", "run", "--data", "data", "--examples", "some.csv", "--json"];
+    let found: Value = serde_json::from_str(&fidgp(&place, &calibrate).ends(0).out).unwrap();
+    let tried: Vec<_> =
+        found["recalibrations"]["maps"].as_array().unwrap().iter().map(|map| map["kind"].clone()).collect();
+    assert_eq!(tried, ["vector-scaling", "venn-abers"]);
+    let never: Value =
+        serde_json::from_str(&fidgp(&place, &[&calibrate[..], &["--recalibrate", "none"]].concat()).ends(0).out)
+            .unwrap();
+    assert!(never["recalibrations"].is_null() && never["recalibration"].is_null(), "{never}");
+    let said = fidgp(&place, &[&calibrate[..6], &["--recalibrate", "venn-abers"]].concat()).ends(0).out;
+    assert!(
+        said.contains("maps of the probabilities, NLL on held-back examples:") && !said.contains("vector"),
+        "{said}"
+    );
+    fidgp(&place, &[&calibrate[..6], &["--recalibrate", "none"]].concat()).ends(0);
+    let plain = stated(&place, "run");
+    // a map in the folder is used by everything that predicts
+    let path = place.path("run/temperature.json");
+    let mut fitted = json(&path);
+    let with = |map: Value, fitted: &mut Value| {
+        fitted["recalibration"] = map;
+        fs::write(&path, fitted.to_string()).unwrap();
+    };
+    let (factors, shifts) = ([0.5, 0.5, 0.5], [0.3, 0.0, -0.2]);
+    with(serde_json::json!({"kind": "vector-scaling", "factors": factors, "shifts": shifts}), &mut fitted);
+    fidgp(&place, &["predict", "run", "new.csv"]).ends(1).says(&["calibration.json", "another temperature"]);
+    fs::remove_file(place.path("run/calibration.json")).unwrap();
+    fs::remove_file(place.path("run/trust.json")).unwrap();
+    let parts: Vec<f64> = (0..3).map(|class| plain[class].powf(factors[class]) * shifts[class].exp()).collect();
+    let sum: f64 = parts.iter().sum();
+    let mapped = stated(&place, "run");
+    for class in 0..3 {
+        assert!((mapped[class] - parts[class] / sum).abs() < 1e-3, "{mapped:?} of {plain:?}");
+    }
+    let evaluated: Value =
+        serde_json::from_str(&fidgp(&place, &["eval", "run", "--data", "data", "--json"]).ends(0).out).unwrap();
+    assert_eq!(evaluated["metric_notes"]["cls/NLL"]["recalibration"], "vector scaling", "{evaluated}");
+    fidgp(&place, &["export", "run", "--out", "model"]).ends(0);
+    assert_eq!(stated(&place, "model"), mapped);
+    fidgp(&place, &["export", "run", "--format", "onnx", "--out", "graph.onnx"]).ends(0);
+    let steps = |at: f64| serde_json::json!({"below": at, "scores": [], "at": [], "above": []});
+    with(serde_json::json!({"kind": "venn-abers", "classes": [steps(0.2), steps(0.2), steps(0.6)]}), &mut fitted);
+    for (p, given) in stated(&place, "run").iter().zip([0.2, 0.2, 0.6]) {
+        assert!((p - given).abs() < 1e-6);
+    }
+    fidgp(&place, &["export", "run", "--format", "onnx", "--out", "steps.onnx"])
+        .ends(2)
+        .says(&["Venn–Abers", "--recalibrate vector-scaling"]);
+    with(serde_json::json!({"kind": "vector-scaling", "factors": [1.0], "shifts": [1.0, 2.0]}), &mut fitted);
+    fidgp(&place, &["predict", "run", "new.csv"]).ends(1).says(&["temperature.json", "`recalibration`", "shifts"]);
+    with(serde_json::json!({"kind": "vector-scaling", "factors": [1.0], "shifts": [1.0]}), &mut fitted);
+    fidgp(&place, &["predict", "run", "new.csv"]).ends(1).says(&["[N, 1] to recalibrate"]);
+}
+
+#[test]
+fn a_parquet_file_is_a_table() {
+    let place = Place::new();
+    let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-data/tests/fixtures/parquet");
+    fs::copy(own.join("houses.parquet"), place.path("houses.parquet")).unwrap();
+    let said = fidgp(&place, &["data", "check", "houses.parquet"]).ends(0).out;
+    assert!(["city", "sold on", "garden"].iter().all(|name| said.contains(name)), "{said}");
+    fidgp(&place, &["init", "houses.parquet", "--target", "price"]).ends(0);
+    fidgp(&place, &["train", "config.toml", "--set", "train.epochs=3", "--set", "train.kl.annealing_epochs=0"]).ends(0);
+    fidgp(&place, &["calibrate", "runs/houses"]).ends(0);
+    let found = inputs(&fidgp(&place, &["predict", "runs/houses", "houses.parquet", "--json"]).ends(0));
+    assert!(found.len() == 120 && found.iter().all(|row| row["decision"].is_string()));
+    assert!(found.iter().any(|row| row["flags"].to_string().contains("missing")), "the file has gaps");
+    fs::write(place.path("cut.parquet"), &fs::read(own.join("houses.parquet")).unwrap()[..900]).unwrap();
+    fidgp(&place, &["predict", "runs/houses", "cut.parquet"]).ends(1).says(&["cut.parquet", "no sound Parquet file"]);
 }

@@ -252,3 +252,39 @@ predict = { window = [16, 16] }
     place.fidgp(&["export", "run", "--format", "torch", "--out", "mean.safetensors", "--data", "data"]).ends(0);
     assert_eq!(crate::onnx::numbers(&place.path("mean.safetensors"), "head.weight").len(), 6);
 }
+
+#[test]
+fn pixels_get_sets_that_are_kept_and_used() {
+    let place = made();
+    (5..30).for_each(|number| write_pair(&place, "test", number * 3 + 4));
+    place.fidgp(&words(&["--set", "train.epochs=4", "--set", "train.validate_every=4"])).ends(0);
+    let calibrate = |more: &[&str]| {
+        let start = ["calibrate", "run", "--data", "data", "--device", "cpu", "--examples", "test"];
+        place.fidgp(&[&start[..], more].concat())
+    };
+    calibrate(&["--coverage", "0.8"]).ends(2).says(&["--coverage", "is not for a segmentation"]);
+    place.fidgp(&["calibrate", "run", "--data", "data", "--device", "cpu"]).ends(2).says(&["are 4: too few"]);
+    let said = calibrate(&["--levels", "0.8,0.9,0.99", "--by-class"]).ends(0).out;
+    assert!(said.contains("pixels whose set holds their class at level 80 %"), "{said}");
+    assert!(said.contains("pixels of the lowest class that are found at level 90 %"), "{said}");
+    assert!(said.contains("level 0.99 needs 99 pictures, there are 24: nothing is ruled out at it"), "{said}");
+    let rules = json(&place.path("run/calibration.json"))["rules"]["pixels"].as_array().unwrap().clone();
+    assert_eq!(rules.len(), 3 * (1 + 3), "all pixels and each of three classes, at three levels");
+    let threshold = |rule: &serde_json::Value| rule["threshold"].as_f64();
+    assert!(threshold(&rules[0]) > threshold(&rules[4]) && threshold(&rules[8]).is_none(), "{rules:?}");
+    let picture = "data/shapes/images/test/04.png";
+    let predict = ["predict", "run", picture, "--device", "cpu", "--maps", "seen"];
+    let said: serde_json::Value =
+        serde_json::from_str(&place.fidgp(&[&predict[..], &["--json"]].concat()).ends(0).out).unwrap();
+    let sets = said["inputs"][0]["sets"].as_array().unwrap();
+    let size = |set: &serde_json::Value| set["mean_size"].as_f64().unwrap();
+    assert!(1.0 <= size(&sets[0]) && size(&sets[0]) <= size(&sets[4]) && size(&sets[8]) == 3.0, "{sets:?}");
+    assert_eq!((&sets[1]["class"], &sets[8]["single"]), (&"ground".into(), &0.0.into()));
+    assert!(place.fidgp(&predict).ends(0).out.contains("80 %: one class for"));
+    place.write("log.jsonl", "{}\n");
+    place.fidgp(&["monitor", "run", "log.jsonl"]).ends(2).says(&["for the pixels of a segmentation"]);
+    place.fidgp(&["export", "run", "--out", "model"]).ends(0);
+    let predict = ["predict", "model", picture, "--device", "cpu", "--maps", "seen", "--json"];
+    let again: serde_json::Value = serde_json::from_str(&place.fidgp(&predict).ends(0).out).unwrap();
+    assert_eq!(again["inputs"][0]["sets"][0]["level"], 0.8);
+}

@@ -3,6 +3,7 @@
 mod array;
 pub(crate) mod arrays;
 pub(crate) mod bytes;
+pub(crate) mod columnar;
 pub(crate) mod idx;
 mod inflate;
 pub mod mat5;

@@ -5,12 +5,24 @@ use std::path::Path;
 use super::bytes;
 use crate::{Error, Result};
 
-/// The whole file as text.
+const SAVE_AS: &str = "save it as UTF-8 (in Excel `CSV UTF-8`), or convert it: iconv -f WINDOWS-1252 -t UTF-8";
+
+/// The whole file as text: UTF-8, or UTF-16 with its mark.
 pub fn read(file: &Path) -> Result<String> {
     let bytes = bytes::read(file)?;
+    let wide = match bytes[..] {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes as fn([u8; 2]) -> u16),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes as fn([u8; 2]) -> u16),
+        _ => None,
+    };
+    if let Some(wide) = wide {
+        let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| wide([pair[0], pair[1]])).collect();
+        let text = String::from_utf16(&units).ok().filter(|_| bytes.len().is_multiple_of(2));
+        return text.ok_or_else(|| Error::file(file, "not sound UTF-16 text", SAVE_AS));
+    }
     String::from_utf8(bytes).map_err(|e| {
         let line = e.as_bytes()[..e.utf8_error().valid_up_to()].split(|&b| b == b'\n').count();
-        Error::line(file, line, "not UTF-8 text", "fetch the file again, it should be plain text")
+        Error::line(file, line, "not UTF-8 text", SAVE_AS)
     })
 }
 

@@ -24,7 +24,7 @@ pub fn image_folder(path: &Path, watch: Watch) -> Result<Option<Summary>> {
             notes.extend(classes_of_one_part(&parts));
             let has = |name: &str| parts.iter().any(|part| part.name == name);
             if has("train") && !has("val") {
-                notes.push("no val/ beside train/: trainings test on it and need it".to_owned());
+                notes.push("no val/ beside train/: trainings test on it; without it name train/ itself and set data.test_fraction".to_owned());
             }
             let kind = "pictures in one folder per class".to_owned();
             Ok(Some(Summary { path: path.into(), kind, parts, columns: vec![], files: vec![], notes }))

@@ -153,7 +153,7 @@ pub fn arrays(path: &Path) -> Found {
 
 /// A table as text: its columns, what becomes of them, and what is wrong with them.
 pub fn sheet(path: &Path) -> Found {
-    if !path.is_file() || !matches!(listing::extension(path).as_str(), "csv" | "tsv" | "txt") {
+    if !path.is_file() || !matches!(listing::extension(path).as_str(), "csv" | "tsv" | "txt" | "parquet") {
         return Ok(None);
     }
     let sheet = Sheet::open(path)?;

@@ -386,6 +386,21 @@ impl Encoding {
         Ok(encoded)
     }
 
+    /// All rows as numbers, row-major. What was given is forgotten row by row: it takes several times their memory.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    ///
+    /// # Panics
+    /// As a slice does, where there are fewer columns than were learnt from.
+    pub fn numbers(&self, cells: &Cells) -> Result<Vec<f64>> {
+        let mut all = Vec::with_capacity(cells.rows() * self.width());
+        for row in 0..cells.rows() {
+            all.extend(self.encode_rows(cells, [row])?.numbers);
+        }
+        Ok(all)
+    }
+
     /// Whether it can be; else why not.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! ```text
 //! .npy           [rows, columns]
 //! .safetensors   `features` [rows, columns] and `targets` [rows], which become the last column
+//! .parquet       a number, a text, a date, or yes and no in each column
 //! any other      text, a line for each row; semicolons, tabs, commas or blanks between the cells, names on top or not
 //! ```
 
@@ -15,7 +16,11 @@ use super::cells::{Cells, Comma, is_missing};
 use super::table;
 use crate::{
     Error, Result,
-    formats::{arrays, text},
+    formats::{
+        arrays,
+        columnar::{self, Written},
+        text,
+    },
     listing,
 };
 
@@ -54,6 +59,8 @@ enum Body {
     },
     /// Row-major.
     Numbers(Vec<f64>),
+    /// Cells of a file that has no lines.
+    Written(Written),
 }
 
 impl Sheet {
@@ -65,6 +72,10 @@ impl Sheet {
     pub fn open(file: &Path) -> Result<Self> {
         match listing::extension(file).as_str() {
             "npy" | "safetensors" => Self::of_arrays(file),
+            "parquet" => {
+                let cells = columnar::read(file)?;
+                Ok(Self { file: file.to_owned(), names: cells.names.clone(), headed: true, body: Body::Written(cells) })
+            }
             _ => Self::of_text(file),
         }
     }
@@ -170,6 +181,12 @@ impl Sheet {
                     .map(|(row, column, value)| self.finite(row, column, value))
                     .collect::<Result<Vec<_>>>()?
             }
+            Body::Written(cells) => {
+                let places = (0..cells.rows()).flat_map(|row| columns.iter().map(move |&column| (row, column)));
+                places
+                    .map(|(row, column)| self.number(row, column, cells.cell(row, column)))
+                    .collect::<Result<Vec<_>>>()?
+            }
             Body::Text { .. } => self.parsed(columns)?,
         };
         if numbers.is_empty() { Err(self.holds_nothing()) } else { Ok(numbers) }
@@ -203,7 +220,13 @@ impl Sheet {
             return Ok((line, cells));
         }
         let problem = format!("{} cells, the first line has {}", cells.len(), self.names.len());
-        Err(Error::line(&self.file, line, problem, "give every line the same number of columns"))
+        let commented = matches!(&self.body, Body::Text { content, .. } if content.starts_with('#'));
+        let advice = if commented {
+            "the first line is taken as the heading: remove lines of comments before it"
+        } else {
+            "give every line the same number of columns"
+        };
+        Err(Error::line(&self.file, line, problem, advice))
     }
 
     /// Some columns as they were written, in the order in which they are asked for.
@@ -231,6 +254,13 @@ impl Sheet {
                     }
                 }
             }
+            Body::Written(written) => {
+                for row in 0..written.rows() {
+                    for &column in columns {
+                        cells.push(written.cell(row, column));
+                    }
+                }
+            }
             Body::Text { .. } => {
                 for record in self.records().skip(usize::from(self.headed)) {
                     let (line, row) = self.whole(record)?;
@@ -242,6 +272,18 @@ impl Sheet {
             }
         }
         if cells.rows() == 0 { Err(self.holds_nothing()) } else { Ok(cells) }
+    }
+
+    /// The number of a cell of a file that has no lines.
+    fn number(&self, row: usize, column: usize, cell: &str) -> Result<f64> {
+        match cell.parse::<f64>() {
+            Ok(number) => self.finite(row, column, number),
+            Err(_) => {
+                let what = if is_missing(cell) { "no value" } else { "no number" };
+                let problem = format!("row {row} holds {what} (column `{}`)", self.names[column]);
+                Err(Error::file(&self.file, problem, ADVICE))
+            }
+        }
     }
 
     fn finite(&self, row: usize, column: usize, value: f64) -> Result<f64> {
@@ -256,7 +298,7 @@ impl Sheet {
     fn records(&self) -> impl Iterator<Item = csv::Result<(usize, Vec<String>)>> + '_ {
         let (content, separator) = match &self.body {
             Body::Text { content, start, separator } => (&content[*start..], *separator),
-            Body::Numbers(_) => ("", b','),
+            Body::Numbers(_) | Body::Written(_) => ("", b','),
         };
         let reader = ReaderBuilder::new()
             .has_headers(false)

@@ -13,6 +13,14 @@ pub const LEVELS: usize = 100;
 const CORRECT: &str =
     "correct the cells, leave them empty if the values are not known, or put the column into data.ignore";
 
+const TAKE_OFF: &str =
+    "take signs, units and thousands separators off; if these are names, put the column into data.categorical";
+const ONE_WAY: &str = "write all dates as 2024-01-31 (between slashes the day comes first); if these are names, put the column into \
+    data.categorical";
+
+/// More different texts than these are no few steps, such as `10 %` and `20 %`.
+const FEW: usize = 10;
+
 /// What the cells of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
@@ -42,6 +50,11 @@ pub struct Survey<'a> {
     none: usize,
     booleans: usize,
     dates: usize,
+    /// Texts that are numbers with a sign or a separator which is not read, and the first of them.
+    spelt: usize,
+    first_spelt: Option<usize>,
+    /// The first text that is no date.
+    first_undated: Option<usize>,
     /// Whether numbers are texts here.
     as_texts: bool,
     /// The first cell that is neither a number nor missing.
@@ -63,7 +76,11 @@ impl<'a> Survey<'a> {
                 found.first_text = found.first_text.or(Some(row));
                 found.none += usize::from(is_missing(cell));
                 found.booleans += usize::from(boolean(cell).is_some());
-                found.dates += usize::from(date(cell).is_some());
+                let (dated, spelt) = (date(cell).is_some(), is_spelt(cell));
+                found.dates += usize::from(dated);
+                found.spelt += usize::from(spelt);
+                found.first_spelt = found.first_spelt.or(spelt.then_some(row));
+                found.first_undated = found.first_undated.or((!dated).then_some(row));
             }
         }
         if found.none == found.texts() {
@@ -127,6 +144,7 @@ impl<'a> Survey<'a> {
             return Err(cells.fault_of_column(problem, "put the column into data.ignore"));
         };
         let (values, different) = (rows - self.missing, self.levels.len());
+        self.misread(cells)?;
         match (holds, self.first_text) {
             (Holds::Numbers, Some(row)) => Err(self.stray(cells, row)),
             (Holds::Texts, _) if different == values && values > 1 => {
@@ -136,6 +154,33 @@ impl<'a> Survey<'a> {
             }
             _ => Ok(holds),
         }
+    }
+
+    /// Refuses texts that somebody means as numbers or dates: as names they would say little.
+    ///
+    /// # Errors
+    /// Names the first such cell, says how many there are and what to do.
+    pub fn misread(&self, cells: &Cells) -> Result<()> {
+        if self.as_texts || self.holds() != Some(Holds::Texts) {
+            return Ok(());
+        }
+        let column = cells.names().iter().position(|name| *name == self.name).unwrap_or_default();
+        let texts = self.texts();
+        if let Some(row) = self.first_spelt.filter(|_| self.spelt * 10 >= texts * 9 && self.levels.len() > FEW) {
+            let cell = cells.text(row, column);
+            let problem = format!(
+                "`{cell}` is not read as a number (column `{}`; {} of {texts} texts are numbers with a sign or a separator)",
+                self.name, self.spelt
+            );
+            return Err(cells.fault(row, problem, TAKE_OFF));
+        }
+        if let Some(row) = self.first_undated.filter(|_| self.dates * 4 >= texts) {
+            let cell = cells.text(row, column);
+            let problem =
+                format!("`{cell}` is not a date (column `{}`; {} of {texts} texts are dates)", self.name, self.dates);
+            return Err(cells.fault(row, problem, ONE_WAY));
+        }
+        Ok(())
     }
 
     /// Texts among numbers.
@@ -148,5 +193,51 @@ impl<'a> Survey<'a> {
             if texts == 1 { "the only such cell".to_owned() } else { format!("the first of {texts} such cells") };
         let problem = format!("`{cell}` is not {not} (column `{}`; {others} beside {numbers} numbers)", self.name);
         cells.fault(row, problem, CORRECT)
+    }
+}
+
+/// Whether a text is a number with a sign of money, of a share or of thousands: `$1,234.50`, `12 %`, `1.234,5`, `1'000`.
+fn is_spelt(cell: &str) -> bool {
+    let signs = |c: char| matches!(c, '$' | '€' | '£' | '¥' | '%' | '°' | ' ' | '\u{a0}');
+    let digits = cell.trim_matches(signs).trim_start_matches(['+', '-']).trim_matches(signs);
+    digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && digits.ends_with(|c: char| c.is_ascii_digit())
+        && digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '\'' | '’' | ' ' | '\u{a0}' | '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sheet;
+
+    #[test]
+    fn numbers_with_signs_are_told_from_names() {
+        for number in ["$1,234.50", "12 %", "1.234,5", "1'000", "-3.5€", "1 000", "+ 5 %", "€ .5"] {
+            assert!(is_spelt(number), "{number}");
+        }
+        for name in ["", "%", "10-20", "A1", "1a", "030-1234", "2024-01-31", "1/2", "3 rooms"] {
+            assert!(!is_spelt(name), "{name}");
+        }
+    }
+
+    fn usable(cell: impl Fn(usize) -> String) -> Result<Holds> {
+        let rows: String = (0..40).map(|row| format!("{};{row}\n", cell(row))).collect();
+        let sheet = Sheet::parse(std::path::Path::new("t.csv"), format!("x;y\n{rows}")).unwrap();
+        let cells = sheet.cells(&[0, 1]).unwrap();
+        Survey::of(&cells, 0, 0..40).usable(&cells)
+    }
+
+    #[test]
+    fn texts_that_are_meant_as_numbers_or_dates_are_refused() {
+        let said = usable(|row| format!("${row}.50")).unwrap_err().to_string();
+        assert!(said.contains("line 2") && said.contains("40 of 40 texts are numbers with a sign"), "{said}");
+        let said = usable(|row| format!("1.{row:03},5")).unwrap_err().to_string();
+        assert!(said.contains("thousands separators"), "{said}");
+        assert_eq!(usable(|row| format!("{} %", row % 5)).unwrap(), Holds::Texts, "five steps may be names");
+        let said = usable(|row| format!("{:02}/{:02}/2024", 1 + row % 12, 1 + row % 28)).unwrap_err().to_string();
+        assert!(said.contains("line 14") && said.contains("is not a date"), "{said}");
+        assert_eq!(usable(|row| format!("{:02}/01/2024", 1 + row % 12)).unwrap(), Holds::Dates);
+        let named = |row: usize| if row % 8 == 0 { "2024-01-31".to_owned() } else { format!("group {}", row % 3) };
+        assert_eq!(usable(named).unwrap(), Holds::Texts, "a date among names is a name");
     }
 }

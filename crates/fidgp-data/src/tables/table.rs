@@ -1,6 +1,8 @@
 //! A regression data set: rows of real features and one real target each.
 
-use crate::{Error, Result, digest::sha256};
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Result};
 
 /// Features and targets of a regression data set; every number is finite.
 ///
@@ -100,8 +102,11 @@ impl Table {
 
     /// SHA-256 of all features, then of all targets.
     pub fn fingerprint(&self) -> String {
-        let numbers = self.features.iter().chain(&self.targets);
-        sha256(&numbers.flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())
+        let mut hasher = Sha256::new();
+        for number in self.features.iter().chain(&self.targets) {
+            hasher.update(number.to_le_bytes()); // not all of them at once
+        }
+        format!("{:x}", hasher.finalize())
     }
 
     /// The values of one column, top to bottom.

@@ -1,8 +1,11 @@
 mod check;
+mod pixels;
+
+pub use pixels::pixels;
 
 use std::collections::BTreeMap;
 
-use fidgp_metrics::abstention::{RiskRule, answer_share, best_score, bound_risk};
+use fidgp_metrics::abstention::{Advice, RiskRule, advise, answer_share, best_score, bound_risk};
 use fidgp_metrics::conformal::{
     Bounds, ClassSets, IntervalScore, Intervals, LastLabel, SetScore, SetsByClass, smallest_count,
 };
@@ -342,6 +345,7 @@ fn abstention(
     let named: Vec<_> = scores.iter().map(|(score, values)| (score.name(), values.as_slice())).collect();
     let (risk, sure) = (percent(asked.risk), percent(asked.confidence));
     let (mut score, mut rule, mut ranked) = (scores[0].0, None, Vec::new());
+    let mut help = String::new();
     if !rows.is_empty() {
         let (best, all) = best_score(&named, &loss, asked.seed)?;
         let delta = (1.0 - asked.confidence) / scores.len() as f64;
@@ -349,14 +353,35 @@ fn abstention(
         let share = rows.len() as f64 / known.len() as f64;
         rule = found.map(|rule| RiskRule { answered: rule.answered * share, ..rule });
         (score, ranked) = (scores[best].0, all);
+        if rule.is_none() {
+            let advice = advise(&scores[best].1, &wrong, asked.risk, 1.0 - delta)?;
+            help = helpful(&advice, asked.risk, known.len() as f64 / rows.len() as f64);
+        }
     }
     if rule.is_none() {
         notes.push(format!(
-            "no threshold keeps errors at {risk} with {sure} confidence: every prediction is abstained from"
+            "no threshold keeps errors at {risk} with {sure} confidence: every prediction is abstained from{help}"
         ));
     }
     let (risk, confidence, wrong_beyond) = (asked.risk, asked.confidence, asked.wrong_beyond);
     Ok(Abstention { risk, confidence, wrong_beyond, score, rule, ranked })
+}
+
+/// What would help, in words. Of so many examples one is not called out of distribution.
+fn helpful(advice: &Advice, risk: f64, of: f64) -> String {
+    let more = match advice.examples {
+        Some(examples) => {
+            let all = (examples as f64 * of).ceil();
+            let step = 10_f64.powf((all.max(10.0).log10() - 1.0).floor());
+            format!("about {} examples to fit to would be needed for {}", (all / step).ceil() * step, percent(risk))
+        }
+        None => format!(
+            "even of the surest predictions about {} are wrong, so more examples do not help",
+            percent(advice.least)
+        ),
+    };
+    let lowest = advice.lowest.map_or("none is kept".to_owned(), |lowest| format!("{} is kept", percent(lowest)));
+    format!(". {more}; with these examples {lowest} at best (--error)")
 }
 
 /// The threshold for a share of answers, on the uncertainty that puts losses last.

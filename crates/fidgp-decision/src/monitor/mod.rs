@@ -136,6 +136,10 @@ impl<'a> Reading<'a> {
     /// # Errors
     /// When the calibration is incomplete.
     pub fn new(calibration: &'a Calibration, alpha: f64, model: Option<&str>) -> Result<Self> {
+        if !calibration.rules.pixels.is_empty() {
+            let why = "are for the pixels of a segmentation: predictions of pictures are watched for classes and numbers only";
+            return Err(DecisionError::asked("the rules", why));
+        }
         let (tested, errors) = (series::series(calibration)?, series::errors(calibration)?);
         let tests = tested.len() + usize::from(errors.is_some()) + promises::tests(calibration);
         let share = alpha / tests.max(1) as f64;

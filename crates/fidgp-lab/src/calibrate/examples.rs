@@ -166,10 +166,6 @@ impl Collected {
 pub(super) fn collect(predictor: &mut Predictor, request: &Request) -> Result<Collected> {
     let config = predictor.trained().config.clone();
     Ok(match (&config.data, &request.from) {
-        (DataConfig::Segmentation(_), _) => {
-            let why = "is a segmentation: rules for decisions are for classes of pictures and for numbers";
-            return Err(LabError::config("data.set", why));
-        }
         (data, From::Path(path)) if data.has_classes() => folder(predictor, path)?,
         (data, _) if data.has_classes() => {
             let set = images(predictor, &config, request)?;

@@ -1,11 +1,14 @@
 //! What is fitted to a trained model on examples that it was not trained on: a temperature, and rules for decisions.
 
 mod examples;
+mod pixels;
+mod recalibration;
 mod shift;
 mod temperature;
 mod trust;
 
 pub use examples::{From, Gathered, Inputs, Said};
+pub use recalibration::Recalibrate;
 pub(crate) use temperature::check;
 pub use temperature::fit;
 
@@ -22,7 +25,7 @@ use crate::files::TEMPERATURE_FILE;
 use crate::json;
 use crate::model_folder;
 use crate::predict::{Predictor, Trained};
-use crate::run_folder::{Temperature, calibration};
+use crate::run_folder::{Temperature, Tried, calibration};
 use examples::Collected;
 use temperature::divided;
 
@@ -41,6 +44,8 @@ pub struct Request {
     pub asked: Asked,
     /// That uncertainty.
     pub ood_score: Option<Score>,
+    /// The maps of probabilities that are tried.
+    pub recalibrate: Recalibrate,
     /// A table without targets: the rules are for inputs like these.
     pub target_inputs: Option<PathBuf>,
     /// Folders of pictures or tables that are known to be foreign, to count how many the rules find.
@@ -77,6 +82,12 @@ pub fn run(config: &RunConfig, run: &Path, data: &Path, device: Device) -> Resul
 /// When the examples cannot be read or are too few, or the disk fails. What stood in the folder before then still stands.
 pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     request.asked.check()?;
+    if Trained::config_of(&request.folder)?.data.has_masks() {
+        let mut trained = Trained::open(&request.folder, request.device)?;
+        let calibration = pixels::rules(&mut trained, request, progress)?;
+        keep(&request.folder, None, Some((&calibration, None)))?;
+        return Ok(Fitted { temperature: None, calibration: Some(calibration), trust: None });
+    }
     let (temperature, mut predictor, gathered) = gathered(request, progress)?;
     if temperature.is_some() && too_few(gathered.said.len(), &request.asked) {
         keep(&request.folder, temperature.as_ref(), None)?;
@@ -87,7 +98,7 @@ pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     for path in &request.foreign {
         trust.foreign.push(trust::foreign(&mut predictor, &calibration, path, progress)?);
     }
-    keep(&request.folder, temperature.as_ref(), Some((&calibration, &trust)))?;
+    keep(&request.folder, temperature.as_ref(), Some((&calibration, Some(&trust))))?;
     Ok(Fitted { temperature, calibration: Some(calibration), trust: Some(trust) })
 }
 
@@ -106,8 +117,8 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     }
     let parts = if has_classes { divided(collected.len()) } else { None };
     if parts.is_none() && !(has_classes && is_shared) {
-        let older = if has_classes { Trained::open(&request.folder, request.device)?.model.temperature } else { None };
-        older.map_or(Ok(()), |older| predictor.changed(|trained| trained.model.temper(older)))?;
+        let older = if has_classes { Trained::open(&request.folder, request.device)?.model.mended() } else { None };
+        older.map_or(Ok(()), |older| predictor.changed(|trained| trained.model.mend(older)))?;
         let mut gathered = examples::gather(&mut predictor, collected, request, progress)?;
         gathered.notes.extend(notes);
         return Ok((None, predictor, gathered));
@@ -118,11 +129,18 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
             temperature::of_batches(&trained.config, (&trained.model, step), examples.len(), chunks)
         })
     };
-    let (temperature, rest) = match &parts {
-        Some([rows, rest]) => (fitted(&collected.select(rows)?)?, collected.select(rest)?),
-        None => (fitted(&collected)?, collected),
+    let (mut temperature, own, rest) = match &parts {
+        Some([rows, rest]) => {
+            let own = collected.select(rows)?;
+            (fitted(&own)?, Some(own), collected.select(rest)?)
+        }
+        None => (fitted(&collected)?, None, collected),
     };
     predictor.changed(|trained| trained.model.temper(temperature.temperature))?;
+    if let Some(own) = own.filter(|_| request.recalibrate != Recalibrate::Never) {
+        let seen = examples::gather(&mut predictor, own, request, progress)?;
+        recalibrate(&mut predictor, &mut temperature, &seen.said, request.recalibrate)?;
+    }
     let mut gathered = examples::gather(&mut predictor, rest, request, progress)?;
     gathered.notes.extend(notes);
     if parts.is_none() {
@@ -132,6 +150,15 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
         );
     }
     Ok((Some(temperature), predictor, gathered))
+}
+
+/// Maps probabilities from now on, where examples that were not used for rules speak for it.
+fn recalibrate(predictor: &mut Predictor, temperature: &mut Temperature, said: &Said, maps: Recalibrate) -> Result<()> {
+    let Said::Classes { said, labels } = said else { return Ok(()) };
+    let Some(found) = maps.choose(said, labels)? else { return Ok(()) };
+    temperature.recalibrations = Some(Tried { nll: found.nll, maps: found.tried });
+    temperature.recalibration.clone_from(&found.map);
+    found.map.map_or(Ok(()), |map| predictor.changed(|trained| trained.model.recalibrate(map)))
 }
 
 fn too_few(examples: usize, asked: &Asked) -> bool {
@@ -154,7 +181,7 @@ fn rules(trained: &Trained, gathered: &Gathered, request: &Request) -> Result<Ca
 }
 
 /// Writes them, or what there is of them, in one step.
-fn keep(folder: &Path, temperature: Option<&Temperature>, found: Option<(&Calibration, &Trust)>) -> Result<()> {
+fn keep(folder: &Path, temperature: Option<&Temperature>, found: Option<(&Calibration, Option<&Trust>)>) -> Result<()> {
     fidgp_files::write::check_writable(folder).map_err(|error| LabError::file(folder, &error))?;
     model_folder::keep_fitted(folder, || calibration::keep(folder, temperature, found))
 }

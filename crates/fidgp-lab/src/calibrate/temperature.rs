@@ -84,6 +84,8 @@ pub(super) fn of_batches(
         nll_after,
         ece_before,
         ece_after,
+        recalibration: None,
+        recalibrations: None,
     })
 }
 

@@ -95,8 +95,11 @@ impl UciSplits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FolderConfig {
-    /// The folder that holds `train` and `val`; a relative one is looked for under the data root.
+    /// The folder that holds `train` and `val`, or the classes themselves; a relative one is looked for under the data root.
     pub path: PathBuf,
+    /// The path holds the classes themselves, and this share of each is held out for testing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_fraction: Option<f64>,
     /// How many classes there must be; counting a config's cost needs it, as no data is read for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<usize>,
@@ -128,6 +131,10 @@ impl FolderConfig {
         if self.crop == 0 || self.crop > self.resize {
             let why = format!("{} must be at least 1 and at most data.resize ({})", self.crop, self.resize);
             return Err(LabError::config("data.crop", why));
+        }
+        if let Some(fraction) = self.test_fraction.filter(|fraction| !(*fraction > 0.0 && *fraction < 1.0)) {
+            let why = format!("{fraction} must lie between 0 and 1; 0.1 is usual");
+            return Err(LabError::config("data.test_fraction", why));
         }
         Ok(())
     }

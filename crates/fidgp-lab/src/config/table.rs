@@ -204,12 +204,17 @@ impl TableConfig {
             None => config.learn(&cells, &train)?,
         };
         let name = path.display().to_string();
-        let table = |name: String, cells: &Cells, sheet: &Sheet, goal: Vec<f64>| -> Result<Table> {
-            let numbers = if encoding.is_empty() { config.plain(sheet)? } else { encoding.encode(cells)?.numbers };
+        let table = |name: String, cells: &Cells, sheet: Sheet, goal: Vec<f64>| -> Result<Table> {
+            let numbers = if encoding.is_empty() {
+                config.plain(&sheet)?
+            } else {
+                drop(sheet); // the text is no longer needed, and is large
+                encoding.numbers(cells)?
+            };
             let width = if encoding.is_empty() { cells.names().len() } else { encoding.width() };
             Ok(Table::new(name, numbers, width, goal)?)
         };
-        let all = table(name, &cells, &sheet, goal)?;
+        let all = table(name, &cells, sheet, goal)?;
         let given = |cells: &Cells, rows: &[usize]| encoding.encode_rows(cells, rows.iter().copied());
         let (test, given_test) = match &self.test {
             Some(test) => {
@@ -218,17 +223,20 @@ impl TableConfig {
                 let goal = config.goals(&config.target_cells(&sheet)?, &classes)?;
                 let cells = config.feature_cells(&sheet)?;
                 let rows: Vec<usize> = (0..cells.rows()).collect();
-                let test = table(path.display().to_string(), &cells, &sheet, goal)?;
+                let test = table(path.display().to_string(), &cells, sheet, goal)?;
                 (test, known.map(|_| given(&cells, &rows)).transpose()?)
             }
             None => (all.select(&held)?, known.map(|_| given(&cells, &held)).transpose()?),
         };
         let given_validation = known.map(|_| given(&cells, &validation)).transpose()?;
         let given = given_validation.zip(given_test).map(<[Encoded; 2]>::from);
-        let train = all.select(&train)?;
-        warn_of_counters(&path, &train, &encoding);
+        let columns = cells.names().len();
+        drop(cells);
         let validation = if validation.is_empty() { None } else { Some(all.select(&validation)?) };
-        let inputs = Some(train.columns()).filter(|&inputs| inputs != cells.names().len());
+        let train = all.select(&train)?;
+        drop(all);
+        warn_of_counters(&path, &train, &encoding);
+        let inputs = Some(train.columns()).filter(|&inputs| inputs != columns);
         let config = Self { inputs, classes: Some(classes.len()).filter(|&count| count > 0), ..config };
         Ok(TableParts { config, encoding, classes, train, validation, test, given })
     }

@@ -2,11 +2,12 @@
 
 use fidgp::layer::Network;
 use fidgp::predict::{self, Batch, Classified, Draws, Effort, PredictiveLaw};
+use fidgp_metrics::recalibration::Recalibration;
 use fidgp_metrics::{Predictions, ReliabilityTable, RiskCoverage, names};
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
-use crate::model::OwnPart;
+use crate::model::{OwnPart, recalibrated};
 use crate::record::{Classification, Examples, MetricNotes, Metrics};
 use crate::source::Chunks;
 
@@ -28,16 +29,21 @@ pub struct Evaluation {
     pub figure: Classification,
 }
 
-/// Classifies a set, of which `part` is in the chunks, and measures the result; memory is bounded: draws are taken as many at a time as have 1 GiB of weights, and a set on disk part by part.
+/// Classifies a set, of which `part` is in the chunks, and measures the result, its probabilities mapped where there is a map.
+/// Memory is bounded: draws are taken as many at a time as have 1 GiB of weights, and a set on disk part by part.
 ///
 /// # Errors
 /// When an image cannot be read, does not fit the network, or a probability is not finite.
-pub fn classify(mut draws: Draws, chunks: Chunks, part: &OwnPart) -> Result<Evaluation> {
+pub fn classify(mut draws: Draws, chunks: Chunks, part: &OwnPart, map: Option<&Recalibration>) -> Result<Evaluation> {
     let (mut parts, mut labels) = (Vec::new(), Vec::new());
     draws.first_batch += part.own.start as u64;
     for chunk in chunks {
         let (batches, truth) = chunk?;
-        parts.push(predict::classify(&draws, &batches, Some(&truth))?);
+        let found = predict::classify(&draws, &batches, Some(&truth))?;
+        parts.push(match map {
+            Some(map) => recalibrated(found, map)?,
+            None => found,
+        });
         labels.push(truth);
         draws.first_batch += batches.len() as u64;
     }

@@ -133,6 +133,9 @@ pub fn evaluate(predictor: &mut Trained, context: &RunContext) -> Result<Results
         for name in results.metrics.keys() {
             let notes = results.metric_notes.entry(name.clone()).or_default();
             notes.insert("temperature".to_owned(), temperature.into());
+            if let Some(map) = &model.recalibration {
+                notes.insert("recalibration".to_owned(), map.kind().name().into());
+            }
         }
     }
     Ok(results)

@@ -211,7 +211,7 @@ fn at_mean(name: &str, model: &Model, images: &dyn ImageSet, config: &RunConfig)
 
 fn stage(name: &str, draws: Draws, images: &dyn ImageSet, config: &RunConfig) -> Result<Stage> {
     let chunks = images.chunks(config.predict.batch_size);
-    Ok(Stage::of(name, &evaluate::classify(draws, chunks, &OwnPart::default())?.metrics))
+    Ok(Stage::of(name, &evaluate::classify(draws, chunks, &OwnPart::default(), None)?.metrics))
 }
 
 /// What the linearised posterior of a model predicts, where it has one.

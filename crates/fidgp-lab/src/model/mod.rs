@@ -5,12 +5,14 @@ mod likelihood;
 mod network;
 mod normalisation;
 mod parts;
+mod recalibrated;
 mod signature;
 
 pub use counting::{Counting, Explained, PlainBytes, cost, plain_bytes, prediction_macs, training_macs};
 pub(crate) use counting::{backward_passes, macs_of_prediction};
 pub use normalisation::Normalisation;
 pub use parts::{OwnPart, Parts};
+pub(crate) use recalibrated::recalibrated;
 pub use signature::Signature;
 
 use std::collections::BTreeSet;
@@ -20,15 +22,26 @@ use fidgp::layer::{LayerGeometry, Network, NormStatistics};
 use fidgp::linearised::{LinearisedLaw, LinearisedPosterior, Tangent};
 use fidgp::objective::{Likelihood, Reading};
 use fidgp::predict::{Draws, PredictiveLaw, WeightDraws};
+use fidgp_metrics::recalibration::Recalibration;
 use fidgp_zoo::baseline::temperature::Tempered;
 use fidgp_zoo::methods::ensemble::Ensemble;
 pub use fidgp_zoo::methods::ensemble::MEMBERS;
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
+use self::recalibrated::RecalibratedLaw;
 use crate::capture::Replayed;
 use crate::config::{GraphConfig, RunConfig};
 use crate::error::{LabError, Result};
+
+/// What was fitted to the outputs of a network that gives classes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mended {
+    /// Logits are divided by it.
+    pub temperature: f64,
+    /// Then probabilities are mapped with this.
+    pub map: Option<Recalibration>,
+}
 
 /// A network, its parameters and its likelihood.
 #[derive(Debug)]
@@ -47,6 +60,8 @@ pub struct Model {
     pub compute: Option<Kind>,
     /// What its logits are divided by in evaluation, where something was fitted.
     pub temperature: Option<f64>,
+    /// What its probabilities are mapped with, where something was fitted.
+    pub recalibration: Option<Recalibration>,
     /// BatchNorm statistics of the draws that predict, each its own; the running ones are used where there are none.
     pub norms: Vec<NormStatistics>,
     /// The linearised posterior, where one was fitted: it predicts then.
@@ -95,6 +110,7 @@ impl Model {
             geometry,
             compute,
             temperature: None,
+            recalibration: None,
             norms: Vec::new(),
             posterior: None,
             parts: Parts::default(),
@@ -142,9 +158,13 @@ impl Model {
     /// # Errors
     /// As [`Draws::new`].
     pub fn law(&self, count: u64, key: Key, memory: u64) -> Result<Box<dyn PredictiveLaw>> {
-        Ok(match &self.posterior {
+        let law: Box<dyn PredictiveLaw> = match &self.posterior {
             Some(posterior) => Box::new(self.linearised(posterior, key)),
             None => Box::new(WeightDraws::new(self.draws(count, key)?, memory)),
+        };
+        Ok(match &self.recalibration {
+            Some(map) => Box::new(RecalibratedLaw { law, map: map.clone() }),
+            None => law,
         })
     }
 
@@ -186,6 +206,30 @@ impl Model {
         let nothing: Box<dyn Network> = Box::new(Ensemble { networks: Vec::new() });
         let network = std::mem::replace(&mut self.network, nothing);
         self.network = Box::new(Tempered { network, temperature });
+        Ok(())
+    }
+
+    /// Does with outputs what was fitted to them.
+    ///
+    /// # Errors
+    /// When a number cannot be used, or something was set before.
+    pub fn mend(&mut self, mended: Mended) -> Result<()> {
+        self.temper(mended.temperature)?;
+        mended.map.map_or(Ok(()), |map| self.recalibrate(map))
+    }
+
+    /// What was fitted to its outputs.
+    pub fn mended(&self) -> Option<Mended> {
+        self.temperature.map(|temperature| Mended { temperature, map: self.recalibration.clone() })
+    }
+
+    /// Maps probabilities from now on.
+    ///
+    /// # Errors
+    /// When its numbers cannot be used.
+    pub fn recalibrate(&mut self, map: Recalibration) -> Result<()> {
+        map.check().map_err(|error| LabError::config("recalibration", error.to_string()))?;
+        self.recalibration = Some(map);
         Ok(())
     }
 

@@ -127,9 +127,11 @@ pub(crate) fn says_what_predicts(folder: &Path, predictor: &Trained) -> Result<(
 /// What the numbers leave out of a network whose logits are divided by a temperature.
 fn tempered(predictor: &Trained) -> String {
     let Some(temperature) = predictor.model.temperature else { return String::new() };
+    let map = predictor.model.recalibration.as_ref();
+    let and = map.map_or(String::new(), |map| format!(", and maps probabilities by {}", map.kind().name()));
     format!(
         "\nThey are of the network as it was trained. This folder divides its logits by a temperature of {}, fitted to \
-         validation examples: accuracy hardly changes, NLL and calibration do (`fidgp eval` measures them).\n",
+         validation examples{and}: accuracy hardly changes, NLL and calibration do (`fidgp eval` measures them).\n",
         short(temperature)
     )
 }

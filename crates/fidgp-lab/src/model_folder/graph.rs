@@ -6,6 +6,7 @@ use std::path::Path;
 use fidgp::objective::Reading;
 use fidgp_data::file_sha256;
 use fidgp_decision::Calibration;
+use fidgp_metrics::recalibration::Recalibration;
 use fidgp_onnx::{Exported, Graph, Import, Outputs, Rules, Source, Wanted};
 use tch::{Kind, Tensor};
 use toml::Value;
@@ -148,7 +149,8 @@ fn rules(folder: &Path, trained: &Trained, request: &GraphRequest) -> Result<Fou
 fn outputs(trained: &Trained, signature: &Signature) -> Result<Outputs> {
     match (trained.model.likelihood.reading(), signature) {
         (Reading::Classes, Signature::Classification { classes, .. } | Signature::Rows { classes, .. }) => {
-            Ok(Outputs::Classes { classes: *classes, temperature: trained.model.temperature.unwrap_or(1.0) })
+            let temperature = trained.model.temperature.unwrap_or(1.0);
+            Ok(Outputs::Classes { classes: *classes, temperature, map: scaling(trained)? })
         }
         (Reading::Numbers(likelihood), Signature::Regression { .. }) => {
             let target =
@@ -158,6 +160,22 @@ fn outputs(trained: &Trained, signature: &Signature) -> Result<Outputs> {
             Ok(Outputs::Numbers { target, noise, logarithm })
         }
         _ => Err(LabError::config("--format onnx", "is for classes of images and for tables")),
+    }
+}
+
+/// Factors and shifts of a map of probabilities that a graph can compute.
+fn scaling(trained: &Trained) -> Result<Option<[Vec<f64>; 2]>> {
+    match &trained.model.recalibration {
+        None => Ok(None),
+        Some(Recalibration::VectorScaling(scaling)) => Ok(Some([scaling.factors.clone(), scaling.shifts.clone()])),
+        Some(other) => {
+            let why = format!(
+                "cannot hold probabilities that are recalibrated by {}; a graph can do vector scaling: run `fidgp \
+                 calibrate` with --recalibrate vector-scaling, or with --recalibrate none",
+                other.kind().name()
+            );
+            Err(LabError::config("--format onnx", why))
+        }
     }
 }
 
@@ -228,6 +246,9 @@ fn metadata(
     }
     if let Some(temperature) = trained.model.temperature {
         all.insert("fidgp.temperature".to_owned(), temperature.to_string());
+    }
+    if let Some(map) = &trained.model.recalibration {
+        all.insert("fidgp.recalibration".to_owned(), json(serde_json::to_string(map))?);
     }
     if let Some(rules) = rules {
         all.insert("fidgp.rules".to_owned(), json(serde_json::to_string(&rules.rules))?);

@@ -1,10 +1,12 @@
 //! The linearised posterior in a graph.
 
+use std::collections::HashMap;
+
 use fidgp::Key;
 use fidgp::conditional::Conditional;
 use fidgp::layer::Operation;
 use fidgp::linearised::{
-    Carried, Directions, Jacobian, LOGIT_DRAWS, LinearisedPosterior, LogitRule, OwnConditional, Tangent,
+    Carried, Directions, Jacobian, LOGIT_DRAWS, LinearisedPosterior, LogitRule, OwnConditional, Precision, Tangent,
 };
 use fidgp::objective::NumberLikelihood;
 use fidgp_onnx::{Graph, Linearised, LinearisedLayer, OwnNoise, Plain};
@@ -56,8 +58,11 @@ pub(super) fn law(trained: &Trained) -> Result<Linearised> {
     let features = posterior.directions == Directions::Features;
     let normals = (model.likelihood.reading().numbers().is_none()).then(|| normals(trained, outputs));
     tch::no_grad(|| {
-        let root = root(posterior, tangent.layers())?;
-        Ok(Linearised { layers, root, curvature, outputs, features, normals })
+        let (root, centres) = match posterior.structure.centres() {
+            Some(_) => distances(posterior).map(|(root, centres)| (root, Some(centres)))?,
+            None => (root(posterior, tangent.layers())?, None),
+        };
+        Ok(Linearised { layers, root, curvature, outputs, features, centres, normals })
     })
 }
 
@@ -110,6 +115,22 @@ fn root(posterior: &LinearisedPosterior, layers: &[Carried]) -> Result<Tensor> {
     let covariance = posterior.structure.covariance(&Jacobian { layers: parts, shares: None })?.f_squeeze_dim(0)?;
     let (values, vectors) = covariance.f_linalg_eigh("L")?;
     Ok((vectors * values.f_clamp_min(0.0)?.f_sqrt()?).f_to_kind(Kind::Float)?)
+}
+
+/// What turns the features of all layers, side by side, into coordinates in which distances are lengths, and the centres there.
+/// `[D, D]`, `[classes, D]`
+fn distances(posterior: &LinearisedPosterior) -> Result<(Tensor, Tensor)> {
+    let stored: HashMap<_, _> = posterior.structure.tensors().into_iter().collect();
+    let Precision { prior, curvature } = posterior.precision;
+    let (mut bases, mut centres) = (Vec::new(), Vec::new());
+    for place in 0..posterior.layers.len() {
+        let of = |name: &str| &stored[&format!("{place}.{name}")];
+        let scale = (of("eigenvalues") * curvature + prior).f_rsqrt()?;
+        bases.push(of("basis").f_mul(&scale)?);
+        centres.push(of("centres").f_mul(&scale)?);
+    }
+    let root = Tensor::f_block_diag(&bases)?.f_to_kind(Kind::Float)?;
+    Ok((root, Tensor::f_cat(&centres, 1)?.f_to_kind(Kind::Float)?))
 }
 
 /// What a graph is compared with: inputs as the network and as the graph take them, and what the model says of them, with the scale on

@@ -37,6 +37,7 @@ use std::path::Path;
 use fidgp_data::{ChannelStatistics, catalogue, file_sha256};
 use fidgp_decision::{CALIBRATION_FILE, TRUST_FILE, Trust};
 use fidgp_files::NewFolder;
+use fidgp_metrics::recalibration::Recalibration;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
@@ -47,7 +48,7 @@ use crate::files::{
     PREPROCESSOR_FILE, STATISTICS_FILE, TEMPERATURE_FILE, WEIGHTS_FILE,
 };
 use crate::json;
-use crate::model::{Model, Normalisation, Signature};
+use crate::model::{Mended, Model, Normalisation, Signature};
 use crate::predict::Trained;
 use crate::record::{RESULTS_FILE, Results, write_atomically};
 use crate::run_folder::{calibration, chosen_checkpoint, norms, posterior, temperature};
@@ -132,6 +133,9 @@ struct ModelConfig {
     /// What logits are divided by, where it was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
+    /// What probabilities are mapped with after that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recalibration: Option<Recalibration>,
     run: RunConfig,
 }
 
@@ -151,6 +155,7 @@ pub fn export(run: &Path, predictor: &Trained, dtype: Dtype, out: &Path) -> Resu
         id2label: predictor.classes.iter().cloned().enumerate().collect(),
         sha256: BTreeMap::new(),
         temperature: predictor.model.temperature,
+        recalibration: predictor.model.recalibration.clone(),
         run: portable(&predictor.config),
     };
     let card = if run.join(CONFIG_FILE).exists() {
@@ -296,8 +301,8 @@ impl Trained {
         if !folder.join(MODEL_CONFIG_FILE).exists() {
             return Self::open(folder, device); // says what is missing
         }
-        let (trained, temperature) = untempered(folder, device)?;
-        if temperature.is_some() || folder.join(TEMPERATURE_FILE).exists() {
+        let (trained, mended) = untempered(folder, device)?;
+        if mended.is_some() || folder.join(TEMPERATURE_FILE).exists() {
             let why = "has a temperature that was fitted to what predicts now: run `fidgp fit-posterior` and `fidgp calibrate` \
                        on its run, and export that again";
             return Err(LabError::config(folder.display().to_string(), why));
@@ -326,17 +331,17 @@ impl Trained {
 /// # Errors
 /// When a file is missing, broken, or does not fit the others; the message names it.
 pub fn open(folder: &Path, device: Device) -> Result<Trained> {
-    let (mut trained, temperature) = untempered(folder, device)?;
+    let (mut trained, mended) = untempered(folder, device)?;
     let path = folder.join(MODEL_CONFIG_FILE);
-    if let Some(temperature) = temperature::read(folder, 0, &trained.model)?.or(temperature) {
+    if let Some(mended) = temperature::read(folder, 0, &trained.model)?.or(mended) {
         let broken = |error| LabError::File { path, why: format!("`temperature`: {error}") };
-        trained.model.temper(temperature).map_err(broken)?;
+        trained.model.mend(mended).map_err(broken)?;
     }
     Ok(trained)
 }
 
-/// The model of a folder and the temperature that its logits are to be divided by.
-fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<f64>)> {
+/// The model of a folder, and what is to be done with its outputs.
+fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<Mended>)> {
     let path = folder.join(MODEL_CONFIG_FILE);
     _ = calibration::settle(folder); // a folder that cannot be written is used as it is
     let mut config: ModelConfig = json::read(&path)?;
@@ -394,7 +399,9 @@ fn untempered(folder: &Path, device: Device) -> Result<(Trained, Option<f64>)> {
     checkpoint::restore(&weights, &stored, &model.store)?;
     model.norms = norms::read(&folder.join(NORMS_FILE), 0, &config.run, &model)?;
     model.posterior = posterior::read(folder, 0, &model)?;
-    Ok((Trained { config: config.run, model, classes, view, table }, config.temperature))
+    let map = config.recalibration;
+    let mended = config.temperature.map(|temperature| Mended { temperature, map });
+    Ok((Trained { config: config.run, model, classes, view, table }, mended))
 }
 
 /// Numbers of a buffer.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fidgp::predict::Effort;
 use fidgp_data::{Picture, Sheet};
+use fidgp_decision::PixelSets;
 use tch::Tensor;
 
 use super::classes::BATCH;
@@ -175,10 +176,10 @@ pub fn rows(trained: &Trained, (file, sheet): (&Path, &Sheet)) -> Result<GivenRo
 ///
 /// # Errors
 /// When the model does not segment, or the file cannot be read.
-pub fn segment(predictor: &mut Predictor, file: &Path, effort: Effort) -> Result<PixelPrediction> {
+pub fn segment(predictor: &mut Predictor, file: &Path, effort: Effort, rules: &[PixelSets]) -> Result<PixelPrediction> {
     let picture = Picture::open(file)?;
     let [width, height] = picture.size().map(i64::from);
     let pixels = Tensor::from_slice(&picture.planar()).view([1, 3, height, width]);
     let segmented = predictor.segment(&pixels, effort)?;
-    PixelPrediction::of(&pixels.get(0), &segmented, 0)
+    PixelPrediction::of(&pixels.get(0), &segmented, 0)?.with_sets(&segmented, 0, rules)
 }

@@ -19,6 +19,6 @@ pub(crate) use classes::row_batches;
 pub(crate) use features::FEATURES;
 pub use files::Predicted;
 pub use numbers::NumberPrediction;
-pub use pixels::PixelPrediction;
+pub use pixels::{PixelPrediction, SetsSaid};
 pub use predictor::Predictor;
 pub use trained::Trained;

@@ -3,6 +3,7 @@
 use fidgp::linalg::check_finite;
 use fidgp::predict::{Effort, Segmented};
 use fidgp_data::Picture;
+use fidgp_decision::PixelSets;
 use serde::Serialize;
 use tch::{Kind, Tensor};
 
@@ -23,9 +24,47 @@ pub struct PixelPrediction {
     pub aleatoric: f64,
     /// Their difference, nats.
     pub epistemic: f64,
+    /// Of a calibrated model, what sets of classes its pixels have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<SetsSaid>,
     /// Picture, prediction, total, aleatoric and epistemic uncertainty side by side.
     #[serde(skip)]
     pub map: Picture,
+}
+
+/// The sets of classes of a picture's pixels at a level: those whose probability is at least a threshold, and the most probable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetsSaid {
+    /// The level.
+    pub level: f64,
+    /// The class that the level is kept for; none for all pixels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<usize>,
+    /// Classes in the set of a pixel, on average; of a class the share of the pixels that may be of it.
+    pub mean: f64,
+    /// Share of the pixels whose set holds one class alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub single: Option<f64>,
+}
+
+impl SetsSaid {
+    /// `[classes, H, W]`
+    fn of(probs: &Tensor, rule: &PixelSets) -> Result<Self> {
+        let best = probs.f_amax([0_i64].as_slice(), true)?;
+        let held = probs.ge(rule.threshold.unwrap_or(0.0)).logical_or(&probs.ge_tensor(&best));
+        let share = |held: &Tensor| held.to_kind(Kind::Double).mean(Kind::Double).double_value(&[]);
+        let PixelSets { level, class, .. } = *rule;
+        Ok(match class {
+            Some(class) => {
+                Self { level, class: Some(class), mean: share(&held.f_select(0, class as i64)?), single: None }
+            }
+            None => {
+                let sizes = held.to_kind(Kind::Double).sum_dim_intlist(0, false, Kind::Double);
+                let mean = sizes.mean(Kind::Double).double_value(&[]);
+                Self { level, class: None, mean, single: Some(share(&sizes.le(1.0))) }
+            }
+        })
+    }
 }
 
 impl PixelPrediction {
@@ -43,8 +82,19 @@ impl PixelPrediction {
             total: mean(&segmented.total),
             aleatoric: mean(&segmented.aleatoric),
             epistemic: mean(&segmented.epistemic),
+            sets: Vec::new(),
             map: panels(picture, segmented, index, None)?,
         })
+    }
+
+    /// With the sets of classes that rules give to its pixels.
+    ///
+    /// # Errors
+    /// When there is no such picture.
+    pub fn with_sets(self, segmented: &Segmented, index: i64, rules: &[PixelSets]) -> Result<Self> {
+        let probs = segmented.probs.get(index);
+        let sets = rules.iter().map(|rule| SetsSaid::of(&probs, rule)).collect::<Result<_>>()?;
+        Ok(Self { sets, ..self })
     }
 
     /// The classes with the most pixels, first.

@@ -48,6 +48,10 @@ impl Predicting<'_> {
         });
         let norms: Vec<_> = norms.collect();
         hasher.update(checkpoint::sha256(norms.iter().map(|(name, tensor)| (name, tensor)))?);
+        let unwritable = |error: serde_json::Error| LabError::config("recalibration", error.to_string());
+        if let Some(map) = &self.model.recalibration {
+            hash(&mut hasher, &serde_json::to_value(map).map_err(unwritable)?);
+        }
         if let Some(view) = self.view {
             hasher.update(format!("{view:?}"));
         }
@@ -74,7 +78,7 @@ impl Predicting<'_> {
     /// When they are broken, or belong to another model, or another scale, than those in the folder.
     pub fn rules(&self, folder: &Path) -> Result<Option<Calibration>> {
         let Some(found) = Calibration::read(folder, None)? else { return Ok(None) };
-        if found.model_sha256 == self.digest_of_before()? {
+        if self.model.recalibration.is_none() && found.model_sha256 == self.digest_of_before()? {
             return Ok(Some(found)); // of a folder from before
         }
         Ok(Calibration::read(folder, Some(&self.digest()?))?)
@@ -107,7 +111,11 @@ fn hash(hasher: &mut Sha256, value: &Value) {
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn keep(folder: &Path, temperature: Option<&Temperature>, found: Option<(&Calibration, &Trust)>) -> Result<()> {
+pub fn keep(
+    folder: &Path,
+    temperature: Option<&Temperature>,
+    found: Option<(&Calibration, Option<&Trust>)>,
+) -> Result<()> {
     let failed = |error: io::Error| LabError::file(folder, &error);
     settle(folder).map_err(failed)?;
     let ready = NewFolder::beside(&folder.join(READY)).map_err(failed)?;
@@ -120,7 +128,10 @@ pub fn keep(folder: &Path, temperature: Option<&Temperature>, found: Option<(&Ca
         return settle(folder).map_err(failed);
     };
     calibration.write(ready.path())?;
-    trust.write(ready.path())?;
+    match trust {
+        Some(trust) => trust.write(ready.path())?,
+        None => gone(&folder.join(TRUST_FILE)).map_err(failed)?, // of other rules
+    }
     ready.take_place(&OWN).map_err(failed)?;
     settle(folder).map_err(failed)
 }

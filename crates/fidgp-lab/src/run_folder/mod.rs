@@ -22,6 +22,6 @@ pub use clear::forget_measurements;
 pub use context::RunContext;
 pub use examples::{TrainedOn, keep_examples, same_examples};
 pub use lock::{Lock, member_folder};
-pub use temperature::Temperature;
+pub use temperature::{Temperature, Tried};
 pub use view::read_view;
 pub use weights::{restore, restore_as_trained, restore_to_fit};

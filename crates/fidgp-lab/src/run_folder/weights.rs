@@ -15,8 +15,7 @@ use crate::train::checkpoint;
 /// When there is no whole checkpoint, or it belongs to another network.
 pub fn restore(config: &RunConfig, run: &Path, model: &mut Model) -> Result<()> {
     let step = restore_as_trained(config, run, model)?;
-    let temperature = temperature::read(run, step, model)?;
-    temperature.map_or(Ok(()), |temperature| model.temper(temperature))
+    temperature::read(run, step, model)?.map_or(Ok(()), |mended| model.mend(mended))
 }
 
 /// The same without the temperature, as `results.json` has it; says which training step the weights are of.

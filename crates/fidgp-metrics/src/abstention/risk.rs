@@ -60,7 +60,7 @@ pub fn bound_risk(uncertainty: &[f64], wrong: &[bool], risk: f64, confidence: f6
     let mut best: Option<RiskRule> = None;
     for start in starts {
         for step in start..=STEPS {
-            let (threshold, answered, errors) = curve.at(step);
+            let (threshold, answered, errors) = curve.at(step, STEPS);
             let bound = binomial::upper_bound(errors, answered, delta)?;
             if answered == 0 || bound > risk {
                 break;
@@ -83,7 +83,7 @@ pub fn bound_risk(uncertainty: &[f64], wrong: &[bool], risk: f64, confidence: f6
 
 /// The steps to start from: the most of the last of eight that can pass when nothing is wrong, else the first step that can.
 fn starts(curve: &Curve, risk: f64, delta: f64) -> Vec<usize> {
-    let can_pass = |step: usize, delta: f64| (1.0 - risk).powf(curve.at(step).1 as f64) <= delta;
+    let can_pass = |step: usize, delta: f64| (1.0 - risk).powf(curve.at(step, STEPS).1 as f64) <= delta;
     let all: Vec<usize> = (0..STARTS).map(|start| (start * STEPS / STARTS).max(1)).collect();
     let last = |count: usize| &all[STARTS - count..];
     let most = (1..=STARTS).rev().find(|&count| can_pass(last(count)[0], delta / count as f64));
@@ -94,13 +94,13 @@ fn starts(curve: &Curve, risk: f64, delta: f64) -> Vec<usize> {
 }
 
 /// Examples by rising uncertainty, with the errors so far.
-struct Curve {
+pub(super) struct Curve {
     sorted: Vec<f64>,
     errors: Vec<usize>, // of the first i
 }
 
 impl Curve {
-    fn new(uncertainty: &[f64], wrong: &[bool]) -> Self {
+    pub fn new(uncertainty: &[f64], wrong: &[bool]) -> Self {
         let mut order: Vec<usize> = (0..uncertainty.len()).collect();
         order.sort_by(|&a, &b| uncertainty[a].total_cmp(&uncertainty[b]));
         let mut errors = vec![0];
@@ -110,13 +110,13 @@ impl Curve {
         Self { sorted: order.iter().map(|&i| uncertainty[i]).collect(), errors }
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Threshold of a step, the examples strictly below it, and the errors among them.
-    fn at(&self, step: usize) -> (Option<f64>, usize, usize) {
-        let k = self.len() * step / STEPS;
+    /// Threshold of a step of so many, the examples strictly below it, and the errors among them.
+    pub fn at(&self, step: usize, steps: usize) -> (Option<f64>, usize, usize) {
+        let k = self.len() * step / steps;
         let threshold = self.sorted.get(k).copied();
         let below = threshold.map_or(self.len(), |t| self.sorted.partition_point(|&s| s < t));
         (threshold, below, self.errors[below])

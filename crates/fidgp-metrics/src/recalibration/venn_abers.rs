@@ -44,7 +44,32 @@ impl VennAbers {
     pub fn new(scores: &[f64], yes: &[bool]) -> Result<Self> {
         let yes: Vec<f64> = yes.iter().map(|&yes| f64::from(u8::from(yes))).collect();
         check::pair(("scores", scores), ("yes", &yes))?;
-        Ok(Self { scores: scores.to_vec(), yes })
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+        let sorted = |values: &[f64]| order.iter().map(|&i| values[i]).collect();
+        Ok(Self { scores: sorted(scores), yes: sorted(&yes) })
+    }
+
+    /// All that [`merged`](VennInterval::merged) can be, so that the examples are no longer needed.
+    pub fn steps(&self) -> VennSteps {
+        let mut scores = self.scores.clone();
+        scores.dedup();
+        let merged = |score: f64| self.at(score).merged();
+        let mut found = VennSteps { below: merged(scores[0] - 1.0), scores: vec![], at: vec![], above: vec![] };
+        for (i, &score) in scores.iter().enumerate() {
+            let next = scores.get(i + 1).copied();
+            let between = next.map_or(score + 1.0, |next| score.midpoint(next));
+            let at = merged(score);
+            // neighbours may have no number between them
+            let above = if next.is_some_and(|next| between >= next) || between <= score { at } else { merged(between) };
+            let before = found.above.last().copied().unwrap_or(found.below);
+            if [at, above].iter().any(|value| value.to_bits() != before.to_bits()) {
+                found.scores.push(score);
+                found.at.push(at);
+                found.above.push(above);
+            }
+        }
+        found
     }
 
     /// Both probabilities for a new score.
@@ -53,8 +78,47 @@ impl VennAbers {
     }
 
     fn with(&self, score: f64, answer: f64) -> f64 {
-        let scores = [self.scores.as_slice(), &[score]].concat();
-        let yes = [self.yes.as_slice(), &[answer]].concat();
+        let place = self.scores.partition_point(|own| *own < score); // sorted, so that nothing needs to be moved
+        let scores = [&self.scores[..place], &[score], &self.scores[place..]].concat();
+        let yes = [&self.yes[..place], &[answer], &self.yes[place..]].concat();
         Isotonic::fit(&scores, &yes).map_or(answer, |fitted| fitted.at(score))
+    }
+}
+
+/// The one probability for every score: a value at each of some scores, and one between them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VennSteps {
+    /// Below all of them.
+    pub below: f64,
+    /// Rising.
+    pub scores: Vec<f64>,
+    /// At each of them.
+    pub at: Vec<f64>,
+    /// Above each of them, up to the next.
+    pub above: Vec<f64>,
+}
+
+impl VennSteps {
+    /// The probability of "yes" at a score.
+    #[expect(clippy::float_cmp, reason = "a step stands at the very score")]
+    pub fn value(&self, score: f64) -> f64 {
+        let reached = self.scores.partition_point(|own| *own <= score);
+        match reached.checked_sub(1) {
+            None => self.below,
+            Some(last) if self.scores[last] == score => self.at[last],
+            Some(last) => self.above[last],
+        }
+    }
+
+    /// # Errors
+    /// When the numbers are no steps of probabilities; a file can hold anything.
+    pub(super) fn check(&self) -> Result<()> {
+        check::length("steps", &self.at, self.scores.len())?;
+        check::length("steps", &self.above, self.scores.len())?;
+        check::finite("scores of steps", &self.scores)?;
+        check::shares("steps", &self.at)?;
+        check::shares("steps", &self.above)?;
+        check::shares("steps", &[self.below])
     }
 }

@@ -38,7 +38,7 @@ pub fn run(arguments: &Predict) -> Outcome {
     let mut writer = Writer::new(arguments);
     let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
     let (said, failed) = if predictor.trained().segments() {
-        pixels::run(&mut predictor, arguments, effort, &mut writer)?
+        pixels::run(&mut predictor, (arguments, &rules), effort, &mut writer)?
     } else if predictor.trained().view.is_some() {
         pictures::run(&mut predictor, (arguments, &rules), effort, &mut writer)?
     } else {

@@ -5,12 +5,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use fidgp::predict::Effort;
+use fidgp_decision::decide::percent;
 use fidgp_lab::LabError;
-use fidgp_lab::predict::{self, Predictor};
+use fidgp_lab::predict::{self, Predictor, SetsSaid};
 use fidgp_report::record::write_atomically;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::pictures::{files, listed};
+use super::rules::Rules;
 use super::write::Writer;
 use super::{Failed, Said};
 use crate::args::Predict;
@@ -18,7 +20,7 @@ use crate::progress::ExampleBar;
 
 pub fn run(
     predictor: &mut Predictor,
-    arguments: &Predict,
+    (arguments, rules): (&Predict, &Rules),
     effort: Effort,
     writer: &mut Writer,
 ) -> Result<(Said, Vec<Failed>), LabError> {
@@ -37,7 +39,7 @@ pub fn run(
     let (mut bar, all) = (ExampleBar::new("pictures"), files.len());
     for (done, file) in files.into_iter().enumerate() {
         bar.show(done, all);
-        let prediction = match predict::files::segment(predictor, &file, effort) {
+        let prediction = match predict::files::segment(predictor, &file, effort, rules.of_pixels()) {
             Ok(prediction) => prediction,
             Err(error) => {
                 failed.push((file, error));
@@ -52,7 +54,7 @@ pub fn run(
         write_atomically(&map, &prediction.map.to_png()?)?;
         let top = prediction.top(arguments.top.get());
         let class = |&(index, share): &(usize, f64)| json!({"class": predictor.trained().classes[index], "index": index, "share": share});
-        let line = json!({
+        let mut line = json!({
             "input": file.display().to_string(),
             "map": map.display().to_string(),
             "top": top.iter().map(class).collect::<Vec<_>>(),
@@ -60,6 +62,10 @@ pub fn run(
             "aleatoric": prediction.aleatoric,
             "epistemic": prediction.epistemic,
         });
+        let (sets, kept) = sets(&prediction.sets, &predictor.trained().classes);
+        if !prediction.sets.is_empty() {
+            line["sets"] = sets;
+        }
         if writer.streams() {
             writer.rows(&[line])?;
         } else {
@@ -70,7 +76,7 @@ pub fn run(
         let shares = shares.collect::<Vec<_>>().join(", ");
         let _ = writeln!(
             said.table,
-            "{}: {shares}; uncertainty {:.3} = {:.3} aleatoric + {:.3} epistemic; {}",
+            "{}: {shares}; uncertainty {:.3} = {:.3} aleatoric + {:.3} epistemic{kept}; {}",
             file.display(),
             prediction.total,
             prediction.aleatoric,
@@ -88,6 +94,24 @@ pub fn run(
         );
     }
     Ok((said, failed))
+}
+
+/// The sets of classes of pixels, for programs and for people.
+fn sets(all: &[SetsSaid], classes: &[String]) -> (Value, String) {
+    let of = |said: &SetsSaid| match said.class {
+        Some(class) => json!({"level": said.level, "class": classes.get(class), "possible": said.mean}),
+        None => json!({"level": said.level, "mean_size": said.mean, "single": said.single}),
+    };
+    let words = |said: &SetsSaid| {
+        let single = said.single?;
+        Some(format!(
+            "; {}: one class for {:.0} % of the pixels, {:.2} on average",
+            percent(said.level),
+            100.0 * single,
+            said.mean
+        ))
+    };
+    (all.iter().map(of).collect(), all.iter().filter_map(words).collect())
 }
 
 /// The name of a picture's map: its own, numbered where another picture of this call has it.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fidgp::predict::Effort;
 use fidgp_decision::decide::{Judge, number, percent};
-use fidgp_decision::{CALIBRATION_FILE, ClassEvidence, Decision, NumberEvidence, Score};
+use fidgp_decision::{CALIBRATION_FILE, ClassEvidence, Decision, NumberEvidence, PixelSets, Score};
 use fidgp_lab::LabError;
 use fidgp_lab::predict::Trained;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 pub struct Rules {
     judge: Option<Judge>,
     classes: Vec<String>,
+    pixels: Vec<PixelSets>,
 }
 
 /// What they say: fields for programs, and lines for people.
@@ -32,7 +33,14 @@ impl Rules {
                 found.draws
             );
         }
-        Ok(Self { judge: found.as_ref().map(Judge::new).transpose()?, classes: trained.classes.clone() })
+        let judge = found.as_ref().map(Judge::new).transpose()?;
+        let pixels = found.map_or_else(Vec::new, |found| found.rules.pixels);
+        Ok(Self { judge, classes: trained.classes.clone(), pixels })
+    }
+
+    /// Of a segmentation.
+    pub fn of_pixels(&self) -> &[PixelSets] {
+        &self.pixels
     }
 
     pub fn of_class(&self, said: &ClassEvidence) -> Option<Verdict> {

@@ -229,7 +229,7 @@ impl Press<'_> {
     fn measured(&self, model: &Model, set: &Set, draws: Draws) -> Result<Quality> {
         let images = set.source(self.config, model, SplitRole::Measuring, self.context.device)?;
         let chunks = images.chunks(self.config.predict.batch_size);
-        let metrics = evaluate::classify(draws, chunks, &OwnPart::default())?.metrics;
+        let metrics = evaluate::classify(draws, chunks, &OwnPart::default(), model.recalibration.as_ref())?.metrics;
         let metric = |name: &str| metrics.get(name).copied().flatten().unwrap_or(f64::NAN);
         Ok(Quality { accuracy: metric(names::CLS_ACC), nll: metric(names::CLS_NLL), ece: metric(names::CAL_ECE) })
     }

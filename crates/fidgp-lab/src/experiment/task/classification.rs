@@ -94,7 +94,7 @@ impl Classification {
             let mut law = model.law(draws, key, 0)?;
             evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &part)?
         } else {
-            evaluate::classify(model.draws(draws, key)?, chunks, &part)?
+            evaluate::classify(model.draws(draws, key)?, chunks, &part, model.recalibration.as_ref())?
         };
         Ok(Measured {
             metrics: found.metrics,

@@ -14,6 +14,9 @@ use crate::source::{Decoder, FolderSource, ImageSet, ImageSource, View};
 /// Pictures of a folder that are all decoded once before a training; of more it would take too long.
 const MOST_LOOKED_AT: usize = 100_000;
 
+/// What the test part of a folder that has none follows from; that of validation is 0.
+const TEST_SEED: u64 = 1;
+
 /// Labelled images.
 pub enum Set {
     /// Of one size, as bytes.
@@ -225,8 +228,11 @@ pub fn part(config: &RunConfig, root: &Path, part: Part) -> Result<Set> {
 }
 
 fn open(config: &FolderConfig, root: &Path, part: Part) -> Result<ImageFolder> {
-    let name = if part == Part::Train { "train" } else { "val" };
-    let folder = ImageFolder::open(&root.join(&config.path).join(name))?;
+    let path = root.join(&config.path);
+    let folder = match config.test_fraction {
+        Some(fraction) => held_out(&ImageFolder::open(&path)?, fraction, part)?,
+        None => ImageFolder::open(&path.join(if part == Part::Train { "train" } else { "val" }))?,
+    };
     let found = folder.class_names().len();
     match config.classes {
         Some(classes) if classes != found => {
@@ -235,6 +241,16 @@ fn open(config: &FolderConfig, root: &Path, part: Part) -> Result<ImageFolder> {
         }
         _ => Ok(folder),
     }
+}
+
+/// The pictures that are trained on, or those that are held out for testing: the same ones whatever the run's seed.
+fn held_out(all: &ImageFolder, fraction: f64, part: Part) -> Result<ImageFolder> {
+    let holdout = split::stratified(all.labels(), fraction, TEST_SEED)?;
+    if holdout.validation.is_empty() {
+        let why = format!("= {fraction} holds out none of {} pictures", all.rows());
+        return Err(LabError::config("data.test_fraction", why));
+    }
+    Ok(all.select(if part == Part::Train { &holdout.train } else { &holdout.validation })?)
 }
 
 fn same_classes(train: &Set, test: &Set) -> Result<()> {

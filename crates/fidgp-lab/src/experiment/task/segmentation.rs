@@ -49,6 +49,15 @@ impl Segmentation {
         Ok(Self { config: config.clone(), pairs: pairs.clone(), sets })
     }
 
+    /// The test pictures, or those of validation, as a model sees them.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub fn pictures(&self, test: bool, model: &Model) -> Result<Option<PairSource>> {
+        let set = if test { Some(&self.sets.test) } else { self.sets.validation.as_ref() };
+        set.map(|set| self.source(set, model)).transpose()
+    }
+
     fn source(&self, set: &PairSet, model: &Model) -> Result<PairSource> {
         let normalisation = model.normalisation.as_ref();
         let normalisation = normalisation.ok_or_else(|| LabError::config("network", "has no normalisation"))?;
