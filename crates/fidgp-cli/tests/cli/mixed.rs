@@ -595,7 +595,7 @@ fn probabilities_are_recalibrated_where_a_map_helps_and_go_with_the_model() {
         fitted["recalibration"] = map;
         fs::write(&path, fitted.to_string()).unwrap();
     };
-    let (factors, shifts) = ([0.5, 0.5, 0.5], [0.3, 0.0, -0.2]);
+    let (factors, shifts): ([f64; 3], [f64; 3]) = ([0.5, 0.5, 0.5], [0.3, 0.0, -0.2]);
     with(serde_json::json!({"kind": "vector-scaling", "factors": factors, "shifts": shifts}), &mut fitted);
     fidgp(&place, &["predict", "run", "new.csv"]).ends(1).says(&["calibration.json", "another temperature"]);
     fs::remove_file(place.path("run/calibration.json")).unwrap();
@@ -631,7 +631,7 @@ fn a_parquet_file_is_a_table() {
     let place = Place::new();
     let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fidgp-data/tests/fixtures/parquet");
     fs::copy(own.join("houses.parquet"), place.path("houses.parquet")).unwrap();
-    let said = fidgp(&place, &["data", "check", "houses.parquet"]).ends(0).out;
+    let said = place.fidgp(&["data", "check", "houses.parquet"]).ends(0).out;
     assert!(["city", "sold on", "garden"].iter().all(|name| said.contains(name)), "{said}");
     fidgp(&place, &["init", "houses.parquet", "--target", "price"]).ends(0);
     fidgp(&place, &["train", "config.toml", "--set", "train.epochs=3", "--set", "train.kl.annealing_epochs=0"]).ends(0);

@@ -375,13 +375,10 @@ fn helpful(advice: &Advice, risk: f64, of: f64) -> String {
             let step = 10_f64.powf((all.max(10.0).log10() - 1.0).floor());
             format!("about {} examples to fit to would be needed for {}", (all / step).ceil() * step, percent(risk))
         }
-        None => format!(
-            "even of the surest predictions about {} are wrong, so more examples do not help",
-            percent(advice.least)
-        ),
+        None => format!("even of the surest of these predictions {} are wrong", percent(advice.least)),
     };
     let lowest = advice.lowest.map_or("none is kept".to_owned(), |lowest| format!("{} is kept", percent(lowest)));
-    format!(". {more}; with these examples {lowest} at best (--error)")
+    format!("; {more}; with these examples {lowest} at best (--error)")
 }
 
 /// The threshold for a share of answers, on the uncertainty that puts losses last.

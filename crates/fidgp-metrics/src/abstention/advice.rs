@@ -5,6 +5,8 @@ use crate::{binomial, check, error::Result};
 const COVERAGES: usize = 20;
 /// The starts of a search share δ: each is tested at about this part of it.
 const PART: f64 = 8.0;
+/// Where no error was seen, the rate is taken to be this part of that asked for.
+const UNSEEN: f64 = 3.0;
 /// More examples than this are as good as never enough.
 const MOST: usize = 10_000_000;
 
@@ -16,7 +18,7 @@ pub struct Advice {
     /// About how many examples would keep the risk asked for if their errors were like these; none where the surest of them
     /// are wrong too often.
     pub examples: Option<usize>,
-    /// The smallest share of wrong answers at any of the coverages, a little above what was seen.
+    /// The smallest share of wrong answers that was seen at any of the coverages.
     pub least: f64,
 }
 
@@ -50,9 +52,13 @@ pub fn advise(uncertainty: &[f64], wrong: &[bool], risk: f64, confidence: f64) -
     let (mut least, mut examples) = (1.0_f64, None::<usize>);
     for step in 1..=COVERAGES {
         let (_, answered, errors) = curve.at(step, COVERAGES);
-        let rate = (errors as f64 + 1.0) / (answered as f64 + 2.0);
+        if answered == 0 {
+            continue;
+        }
+        let rate = errors as f64 / answered as f64;
         least = least.min(rate);
-        if let Some(answers) = answers_needed(rate, risk, delta)? {
+        // where none was wrong some of more will be
+        if let Some(answers) = answers_needed(rate.max(risk / UNSEEN), risk, delta)? {
             let all = (answers as f64 * curve.len() as f64 / answered as f64).ceil() as usize;
             examples = Some(examples.map_or(all, |fewest| fewest.min(all)));
         }
