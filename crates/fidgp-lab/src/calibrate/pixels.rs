@@ -59,7 +59,7 @@ fn refuse_others(request: &Request) -> Result<()> {
     }
     for (option, given) in [
         ("--target-inputs", request.target_inputs.is_some()),
-        ("--foreign", !request.foreign.is_empty()),
+        ("--ood-inputs", !request.foreign.is_empty()),
         ("--coverage", request.asked.coverage.is_some()),
         ("--wrong-beyond", request.asked.wrong_beyond.is_some()),
         ("--ood-score", request.ood_score.is_some()),
