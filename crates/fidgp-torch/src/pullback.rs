@@ -9,8 +9,8 @@ type Pullback = Box<dyn Fn(&[Option<Tensor>]) -> Vec<Option<Tensor>> + Send>;
 /// outputs, in their order, and takes those of the inputs, in theirs. It has no second derivative: a pass that asks for one
 /// fails. Changes nothing where no input wants a gradient, or gradients are off.
 ///
-/// `pullback` must not hold the outputs themselves, which hold it: a detached copy costs nothing. Where it panics, the backward
-/// pass fails.
+/// `pullback` must not hold the outputs themselves, which hold it: a detached copy costs nothing. What it holds must stay as it is
+/// until the backward pass: nobody counts versions here. Where it panics, the backward pass fails.
 ///
 /// # Errors
 /// With libtorch's words, where an output has history or is not of a floating type.
