@@ -2,15 +2,12 @@
 
 use tch::Tensor;
 
-/// Gradients of the outputs, none where there is none, to gradients of the inputs.
-type Pullback = Box<dyn Fn(&[Option<Tensor>]) -> Vec<Option<Tensor>> + Send>;
-
 /// Makes outputs that were computed without history depend on inputs: a backward pass hands `pullback` the gradients of the
 /// outputs, in their order, and takes those of the inputs, in theirs. It has no second derivative: a pass that asks for one
 /// fails. Changes nothing where no input wants a gradient, or gradients are off.
 ///
-/// `pullback` must not hold the outputs themselves, which hold it: a detached copy costs nothing. Where it panics, the backward
-/// pass fails.
+/// `pullback` must not hold the outputs themselves, which hold it: a detached copy costs nothing. What it holds must stay as it is
+/// until the backward pass: nobody counts versions here. Where it panics, the backward pass fails.
 ///
 /// # Errors
 /// With libtorch's words, where an output has history or is not of a floating type.
@@ -43,9 +40,10 @@ mod linux {
 
     use tch::Tensor;
 
-    use super::Pullback;
     use crate::place::guarded;
 
+    /// Gradients of the outputs, none where there is none, to gradients of the inputs.
+    type Pullback = Box<dyn Fn(&[Option<Tensor>]) -> Vec<Option<Tensor>> + Send>;
     type Raw = *mut c_void;
 
     #[expect(unsafe_code, reason = "the C face in pullback.cpp; failures are reported in `message`")]

@@ -4,8 +4,6 @@
 //! whitened V = L_r⁻¹ U L_c⁻ᵀ the factors L cancel, and what remains is `A_rᵀ V A_c` with `A = L⁻¹ Z`: two products,
 //! no solve. [`mean`] computes that; the tests hold it against the paper's form.
 
-mod matheron;
-
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
@@ -137,7 +135,7 @@ pub fn matheron_prior_inducing(factors: &PriorFactors, noise: &MatheronNoise) ->
 /// When the factors were made without Gram factors.
 pub fn matheron(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
     if fidgp_torch::CAN_ATTACH && !factors.is_stacked() && whitened.dim() == 2 && noise.weight.dim() == 2 {
-        return matheron::draw(factors, whitened, scale, noise);
+        return matheron_of_one(factors, whitened, scale, noise);
     }
     let scale = of_each(scale);
     let whitened_bar = factors.whiten(&matheron_prior_inducing(factors, noise)?);
@@ -206,3 +204,153 @@ pub fn matheron_unmerged(
     let residual = &noise.weight - conditional(&matheron_prior_inducing(factors, noise)?);
     Ok(conditional(inducing) + scale * residual)
 }
+
+/// [`matheron`] of plain matrices, with a pullback that is written by hand.
+fn matheron_of_one(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor, noise: &MatheronNoise) -> Result<Tensor> {
+    let inputs = Inputs::of(factors, whitened, scale)?;
+    let (weight, steps) = tch::no_grad(|| Steps::of(inputs.detached(), noise.share()));
+    fidgp_torch::attach(&inputs.0.each_ref(), &[&weight], move |upstream| match upstream {
+        [Some(weight)] => steps.pull(weight),
+        _ => (0..INPUTS).map(|_| None).collect(),
+    })
+    .map_err(|why| Error::setting("weight", "draw", why))?;
+    Ok(weight)
+}
+
+const INPUTS: usize = 12;
+
+/// What a draw depends on, in the order of its gradients.
+struct Inputs([Tensor; INPUTS]);
+
+impl Inputs {
+    fn of(factors: &PriorFactors, whitened: &Tensor, scale: &Tensor) -> Result<Self> {
+        let PriorFactors { l_row_inverse, l_col_inverse, a_row, a_col, z_row, z_col, d_row, d_col, grams, .. } =
+            factors;
+        let missing = || Error::setting("grams", "omitted", "Matheron draws need `Grams::Factored`");
+        let grams = grams.as_ref().ok_or_else(missing)?;
+        let all = [
+            whitened,
+            scale,
+            a_row,
+            a_col,
+            l_row_inverse,
+            l_col_inverse,
+            z_row,
+            z_col,
+            &grams.z_row_chol,
+            &grams.z_col_chol,
+            d_row,
+            d_col,
+        ];
+        Ok(Self(all.map(Tensor::shallow_clone)))
+    }
+
+    fn detached(&self) -> Self {
+        Self(self.0.each_ref().map(Tensor::detach))
+    }
+}
+
+/// Either order of the three products `A B C`, A tall and C wide: what is made first.
+enum First {
+    /// `A B`
+    Left(Tensor),
+    /// `B C`
+    Right(Tensor),
+}
+
+/// A draw, step by step, as the pullback needs it.
+struct Steps {
+    inputs: Inputs,
+    noise: MatheronNoise,
+    /// `Z_r e1` or `e1 Z_cᵀ`
+    data: First,
+    /// `C_r e2`
+    rows: Tensor,
+    /// `e3 C_cᵀ + e4 D_c`
+    cols: Tensor,
+    /// ū
+    inducing: Tensor,
+    /// `L_r⁻¹ ū`
+    half: Tensor,
+    /// V̄
+    whitened: Tensor,
+    /// `V − λ V̄`
+    shifted: Tensor,
+    /// `A_rᵀ (V − λ V̄)` or `(V − λ V̄) A_c`
+    mean: First,
+}
+
+impl Steps {
+    fn of(inputs: Inputs, noise: MatheronNoise) -> (Tensor, Self) {
+        let [v, scale, a_row, a_col, l_row, l_col, z_row, z_col, c_row, c_col, d_row, d_col] = &inputs.0;
+        let (d_row, d_col) = (d_row.unsqueeze(-1), d_col.unsqueeze(-2));
+        let (data, first) = if wider_than_tall(&noise.weight, &noise.weight) {
+            let first = noise.weight.mm(&z_col.tr());
+            (z_row.mm(&first), First::Right(first))
+        } else {
+            let first = z_row.mm(&noise.weight);
+            (first.mm(&z_col.tr()), First::Left(first))
+        };
+        let rows = c_row.mm(&noise.row);
+        let cols = noise.col.mm(&c_col.tr()) + &noise.corner * &d_col;
+        let inducing = data + &rows * &d_col + &d_row * &cols;
+        let half = l_row.mm(&inducing);
+        let whitened = half.mm(&l_col.tr());
+        let shifted = v - scale * &whitened;
+        let left = a_row.tr();
+        let (mean, second) = if wider_than_tall(&left, a_col) {
+            let first = left.mm(&shifted);
+            (first.mm(a_col), First::Left(first))
+        } else {
+            let first = shifted.mm(a_col);
+            (left.mm(&first), First::Right(first))
+        };
+        let weight = { mean }.addcmul_(&noise.weight, scale);
+        (weight, Self { data: first, rows, cols, inducing, half, whitened, shifted, mean: second, inputs, noise })
+    }
+
+    /// The gradient of W to those of the inputs, in their order.
+    fn pull(&self, weight: &Tensor) -> Vec<Option<Tensor>> {
+        let [_, scale, a_row, a_col, l_row, l_col, z_row, z_col, _, _, d_row, d_col] = &self.inputs.0;
+        let (kind, noise) = (weight.kind(), &self.noise);
+        let (d_row, d_col) = (d_row.unsqueeze(-1), d_col.unsqueeze(-2));
+        // W = A_rᵀ X A_c + λ e1, X = V − λ V̄
+        let (x, a_row_bar, a_col_bar) = match &self.mean {
+            First::Left(left) => {
+                let left_bar = weight.mm(&a_col.tr());
+                (a_row.mm(&left_bar), self.shifted.mm(&left_bar.tr()), left.tr().mm(weight))
+            }
+            First::Right(right) => {
+                let right_bar = a_row.mm(weight);
+                (right_bar.mm(&a_col.tr()), right.mm(&weight.tr()), self.shifted.tr().mm(&right_bar))
+            }
+        };
+        let scale_bar = (weight * &noise.weight).sum(kind) - (&x * &self.whitened).sum(kind);
+        // V̄ = L_r⁻¹ ū L_c⁻ᵀ
+        let whitened = (&x * scale).neg();
+        let half = whitened.mm(l_col);
+        let (l_row_bar, l_col_bar) = (half.mm(&self.inducing.tr()), whitened.tr().mm(&self.half));
+        let inducing = l_row.tr().mm(&half);
+        // ū = Z_r e1 Z_cᵀ + C_r e2 D_c + D_r (e3 C_cᵀ + e4 D_c)
+        let (z_row_bar, z_col_bar) = match &self.data {
+            First::Right(right) => {
+                let right_bar = z_row.tr().mm(&inducing);
+                (inducing.mm(&right.tr()), right_bar.tr().mm(&noise.weight))
+            }
+            First::Left(left) => (inducing.mm(z_col).mm(&noise.weight.tr()), inducing.tr().mm(left)),
+        };
+        let (by_row, by_col) = (&inducing * d_row, &inducing * d_col);
+        let over = |axis: i64, terms: &Tensor| terms.sum_dim_intlist(axis, false, kind);
+        let d_col_bar = over(0, &(&inducing * &self.rows).addcmul_(&by_row, &noise.corner));
+        let d_row_bar = over(1, &(&inducing * &self.cols));
+        let chols = (by_col.mm(&noise.row.tr()), by_row.tr().mm(&noise.col));
+        let all = [
+            x, scale_bar, a_row_bar, a_col_bar, l_row_bar, l_col_bar, z_row_bar, z_col_bar, chols.0, chols.1,
+            d_row_bar, d_col_bar,
+        ];
+        all.into_iter().map(Some).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,16 +3,14 @@
 //! With `K_r = Z_r Z_rᵀ + D_r²` and `K_c = Z_c Z_cᵀ + D_c²` the inducing matrix is `U ~ MN(0, K_r, K_c)`, its
 //! cross-covariance with the (unit-scale) weight W is `Z_rᵀ ⊗ Z_cᵀ`, and the marginal of W is exactly `N(0, I)`.
 
-mod side;
-
-use std::collections::BTreeMap;
+mod stacked;
 
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Kind, Tensor};
 
 use crate::distribution::inverse_softplus;
-use crate::linalg::{self, Batching, Check, Jitter, Named};
+use crate::linalg::{self, Batching, Check, Jitter};
 use crate::{Error, Key, Result};
 
 /// Parameters of the prior of one layer.
@@ -177,43 +175,6 @@ pub struct GramFactors {
     pub z_col_chol: Tensor,
 }
 
-/// One side, rows or columns, of priors of equal sizes, with a leading axis over them; of a prior apart, without.
-struct Side {
-    label: &'static str,
-    layers: Vec<String>,
-    /// `[L, M, d]` or `[M, d]`
-    z: Tensor,
-    /// `[L, M]` or `[M]`
-    d_raw: Tensor,
-}
-
-impl Side {
-    fn of(
-        priors: &[&KroneckerPrior],
-        batching: Batching,
-        label: &'static str,
-        part: fn(&KroneckerPrior) -> (&Tensor, &Tensor),
-    ) -> Self {
-        let stack = |tensors: Vec<&Tensor>| linalg::stack(&tensors, batching);
-        Self {
-            label,
-            layers: priors.iter().map(|prior| prior.name.clone()).collect(),
-            z: stack(priors.iter().map(|prior| part(prior).0).collect()),
-            d_raw: stack(priors.iter().map(|prior| part(prior).1).collect()),
-        }
-    }
-
-    /// Sides whose matrices may be one batch: of one size and kind.
-    fn batch(&self) -> (i64, bool) {
-        let [.., points, width] = self.z.size()[..] else { unreachable!("Z is a matrix") };
-        (points, points >= width)
-    }
-
-    fn names(&self, matrix: &str) -> Vec<String> {
-        self.layers.iter().map(|layer| format!("{layer}.{matrix}_{}", self.label)).collect()
-    }
-}
-
 /// What is factorised of one side.
 struct SideFactors {
     l: Tensor,
@@ -240,90 +201,135 @@ pub fn factors(
     check: Check,
 ) -> Result<Vec<PriorFactors>> {
     if batching == Batching::Apart && fidgp_torch::CAN_ATTACH {
-        return stacks.iter().map(|priors| side::factors(priors[0], jitter, grams, check)).collect();
+        return stacks.iter().map(|priors| factors_of_one(priors[0], jitter, grams, check)).collect();
     }
-    let sides: Vec<Side> = stacks
-        .iter()
-        .flat_map(|priors| {
-            let row = Side::of(priors, batching, "row", |prior| (&prior.z_row, &prior.d_row_raw));
-            [row, Side::of(priors, batching, "col", |prior| (&prior.z_col, &prior.d_col_raw))]
-        })
-        .collect();
-    let batches: Vec<Batch> = batches(&sides, batching).into_iter().map(|members| Batch::of(&sides, members)).collect();
-    let named = |batch: &Batch, matrix: &str, values: &Tensor| Named {
-        names: batch.members.iter().flat_map(|&index| sides[index].names(matrix)).collect(),
-        values: values.shallow_clone(),
+    stacked::factors(stacks, batching, jitter, grams, check)
+}
+
+/// Factors of a single prior, with a pullback that is written by hand: a dozen products for each side, where libtorch's own backward
+/// pass takes hundreds of small operations, most of which cost more than their arithmetic.
+fn factors_of_one(prior: &KroneckerPrior, jitter: Jitter, grams: Grams, check: Check) -> Result<PriorFactors> {
+    let side = |label: &str, z: &Tensor, d_raw: &Tensor| {
+        let name = |matrix: &str| format!("{}.{matrix}_{label}", prior.name);
+        Ok::<_, Error>((side_factors(&name, (z, d_raw), jitter, grams, check)?, z.shallow_clone()))
     };
-    let mut matrices: Vec<_> = batches.iter().map(|batch| named(batch, "K", &batch.covariance)).collect();
-    if grams == Grams::Factored {
-        matrices.extend(batches.iter().map(|batch| named(batch, "ZZ", &batch.gram)));
-    }
-    let lower = linalg::cholesky(&matrices, jitter, check)?;
-    let (l, gram_chol) = lower.split_at(batches.len());
-    let inverse = linalg::inverse_lower(&l.iter().collect::<Vec<_>>())?;
-    let mut all: Vec<Option<SideFactors>> = sides.iter().map(|_| None).collect();
-    for (place, batch) in batches.iter().enumerate() {
-        let split = |tensor: &Tensor| batch.split(tensor, &sides);
-        let (l, inverse, d) = (split(&l[place])?, split(&inverse[place])?, split(&batch.d)?);
-        let gram_chol = gram_chol.get(place).map(split).transpose()?;
-        for (part, &index) in batch.members.iter().enumerate() {
-            let z = &sides[index].z;
-            let l_inverse = inverse[part].to_kind(z.kind());
-            all[index] = Some(SideFactors {
-                l: l[part].to_kind(z.kind()),
-                a: l_inverse.matmul(z),
-                l_inverse,
-                d: d[part].to_kind(z.kind()),
-                gram_chol: gram_chol.as_ref().map(|parts| parts[part].to_kind(z.kind())),
-            });
-        }
-    }
-    let mut all = all.into_iter().flatten().zip(sides.into_iter().map(|side| side.z));
-    let mut next = || all.next().expect("two sides for each stack");
-    Ok(stacks.iter().map(|_| PriorFactors::of(next(), next(), jitter)).collect())
+    let row = side("row", &prior.z_row, &prior.d_row_raw)?;
+    Ok(PriorFactors::of(row, side("col", &prior.z_col, &prior.d_col_raw)?, jitter))
 }
 
-/// Which sides are one batch.
-fn batches(sides: &[Side], batching: Batching) -> Vec<Vec<usize>> {
-    if batching == Batching::Apart {
-        return (0..sides.len()).map(|index| vec![index]).collect();
-    }
-    let mut batches: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
-    for (index, side) in sides.iter().enumerate() {
-        batches.entry(side.batch()).or_default().push(index);
-    }
-    batches.into_values().collect()
+/// `L = chol(K)`, `L⁻¹`, `A = L⁻¹ Z`, D and, where they are wanted, `C = chol(Z Zᵀ)`.
+fn side_factors(
+    name: &dyn Fn(&str) -> String,
+    (z, d_raw): (&Tensor, &Tensor),
+    jitter: Jitter,
+    grams: Grams,
+    check: Check,
+) -> Result<SideFactors> {
+    let (values, steps) = tch::no_grad(|| SideSteps::of(name, (z, d_raw), jitter, grams, check))?;
+    let SideFactors { l, l_inverse, a, d, gram_chol } = &values;
+    let outputs: Vec<&Tensor> = [l, l_inverse, a, d].into_iter().chain(gram_chol).collect();
+    fidgp_torch::attach(&[z, d_raw], &outputs, move |upstream| steps.pull(upstream))
+        .map_err(|why| Error::setting(name("K"), "factors", why))?;
+    Ok(values)
 }
 
-/// The matrices of sides of one size and kind, or of one side.
-struct Batch {
-    members: Vec<usize>,
-    /// D. `[.., M]`
+/// What the pullback needs. L, `L⁻¹` and C are in the type in which they were factorised.
+struct SideSteps {
+    z: Tensor,
+    d_raw: Tensor,
     d: Tensor,
-    /// `Z Zᵀ`. `[.., M, M]`
-    gram: Tensor,
-    /// `K = Z Zᵀ + D²`. `[.., M, M]`
-    covariance: Tensor,
+    l: Tensor,
+    l_inverse: Tensor,
+    gram_chol: Option<Tensor>,
 }
 
-impl Batch {
-    fn of(sides: &[Side], members: Vec<usize>) -> Self {
-        let join = |of: fn(&Side) -> Tensor| match members[..] {
-            [one] => of(&sides[one]),
-            _ => Tensor::cat(&members.iter().map(|&index| of(&sides[index])).collect::<Vec<_>>(), 0),
+impl SideSteps {
+    fn of(
+        name: &dyn Fn(&str) -> String,
+        (z, d_raw): (&Tensor, &Tensor),
+        jitter: Jitter,
+        grams: Grams,
+        check: Check,
+    ) -> Result<(SideFactors, Self)> {
+        let (z, d_raw) = (z.detach(), d_raw.detach());
+        let (gram, d) = (gram(&z), d_raw.softplus());
+        let squares = d.square();
+        let covariance = || {
+            let covariance = gram.copy();
+            let _ = covariance.diagonal(0, -2, -1).g_add_(&squares);
+            covariance
         };
-        let (gram, d) = (join(|side| gram(&side.z)), join(|side| side.d_raw.shallow_clone()).softplus());
-        let covariance = &gram + d.square().diag_embed(0, -2, -1);
-        Self { members, d, gram, covariance }
+        let l = linalg::cholesky_of(&name("K"), &covariance, jitter, check)?;
+        let gram_chol = match grams {
+            Grams::Factored => Some(linalg::cholesky_of(&name("ZZ"), &|| gram.copy(), jitter, check)?),
+            Grams::Omitted => None,
+        };
+        let l_inverse = linalg::inverse_lower(&[&l])?.remove(0);
+        let own = l_inverse.to_kind(z.kind());
+        let values = SideFactors {
+            l: l.to_kind(z.kind()),
+            a: own.mm(&z),
+            l_inverse: own,
+            d,
+            gram_chol: gram_chol.as_ref().map(|c| c.to_kind(z.kind())),
+        };
+        // detached: what holds a node's outputs is held by them
+        let d = values.d.detach();
+        let steps = Self {
+            z,
+            d_raw,
+            d,
+            l: l.detach(),
+            l_inverse: l_inverse.detach(),
+            gram_chol: gram_chol.map(|c| c.detach()),
+        };
+        Ok((values, steps))
     }
 
-    /// What belongs to each of its sides, in one go: the gradients of slices would each be a whole batch of zeros around them.
-    fn split(&self, joined: &Tensor, sides: &[Side]) -> Result<Vec<Tensor>> {
-        if self.members.len() == 1 {
-            return Ok(vec![joined.shallow_clone()]);
+    /// Gradients of `(L, L⁻¹, A, D, C)` to those of Z and of D before its softplus.
+    ///
+    /// | value | its pullback |
+    /// |---|---|
+    /// | `A = L⁻¹ Z` | `Z̄ = L⁻ᵀ Ā`, and `Ā Zᵀ` for `L⁻¹` |
+    /// | `L⁻¹` | `Lᵀ L̄ = −X̄ L⁻ᵀ`, X̄ being its gradient |
+    /// | `L = chol(K)` | `K̄ = S + Sᵀ` over two, `S = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹`; Φ is the lower part with half its diagonal |
+    /// | `K = Z Zᵀ + D²` | `Z̄ = (K̄ + K̄ᵀ) Z`, `D̄ = 2 D diag K̄` |
+    fn pull(&self, upstream: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
+        let [l, l_inverse, a, d, gram_chol @ ..] = upstream else { return Vec::new() };
+        let (kind, wide) = (self.z.kind(), self.l.kind());
+        let mut z_bar = a.as_ref().map(|a| self.l_inverse.to_kind(kind).tr().mm(a));
+        let of_inverse = sum(l_inverse.as_ref().map(Tensor::shallow_clone), a.as_ref().map(|a| a.mm(&self.z.tr())));
+        let inner = sum(
+            of_inverse.map(|of_inverse| of_inverse.to_kind(wide).mm(&self.l_inverse.tr()).neg()),
+            l.as_ref().map(|l| self.l.tr().mm(&l.to_kind(wide))),
+        );
+        let covariance = inner.map(|inner| self.l_inverse.tr().mm(&lower_half(inner).mm(&self.l_inverse)));
+        let of_d = covariance.as_ref().map(|s| s.diagonal(0, -2, -1).to_kind(kind) * &self.d * 2.0);
+        let of_d = sum(d.as_ref().map(Tensor::shallow_clone), of_d);
+        let gram = gram_chol.first().and_then(Option::as_ref).zip(self.gram_chol.as_ref());
+        let gram = gram.map(|(bar, c)| {
+            let inner = lower_half(c.tr().mm(&bar.to_kind(wide)));
+            let left = c.tr().linalg_solve_triangular(&inner, true, true, false);
+            c.linalg_solve_triangular(&left, false, false, false)
+        });
+        if let Some(s) = sum(covariance, gram) {
+            let own = (&s + s.tr()).mm(&self.z.to_kind(wide)).to_kind(kind);
+            z_bar = sum(z_bar, Some(own));
         }
-        let lengths: Vec<_> = self.members.iter().map(|&index| sides[index].z.size()[0]).collect();
-        Ok(joined.f_split_with_sizes(lengths, 0)?)
+        vec![z_bar, of_d.map(|of_d| of_d * self.d_raw.sigmoid())]
+    }
+}
+
+/// The lower part with half its diagonal; the matrix is used up.
+fn lower_half(mut matrix: Tensor) -> Tensor {
+    let _ = matrix.diagonal(0, -2, -1).g_mul_scalar_(0.5);
+    matrix.tril_(0)
+}
+
+fn sum(a: Option<Tensor>, b: Option<Tensor>) -> Option<Tensor> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
     }
 }
 
@@ -440,3 +446,6 @@ pub(crate) fn layer_name(path: &Path) -> String {
 fn size2(tensor: &Tensor) -> (i64, i64) {
     tensor.size2().expect("inducing locations are matrices")
 }
+
+#[cfg(test)]
+mod tests;

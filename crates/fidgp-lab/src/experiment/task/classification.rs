@@ -13,12 +13,12 @@ use super::{HeldOut, Measure, Measured, Task};
 use crate::config::{RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::evaluate::{self, Spread, permuted_pixels};
-use crate::model::{Model, Signature};
+use crate::model::{Model, OwnPart, Signature};
 use crate::predict::Trained;
 use crate::record::Figure;
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::{TrainedOn, write_classes};
-use crate::source::{ImageSet, Source};
+use crate::source::{Chunks, ImageSet, Source};
 
 /// Images at most that are also looked at with their pixels permuted.
 const IMAGES_SCRAMBLED: usize = 128;
@@ -90,20 +90,25 @@ impl Classification {
         let size = self.config.predict.batch_size;
         let part = model.parts.part(images.len().div_ceil(size));
         let chunks = images.some_chunks(size, part.own.clone());
-        let found = if model.posterior.is_some() {
-            let mut law = model.law(draws, key, 0)?;
-            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &part)?
-        } else {
-            evaluate::classify(model.draws(draws, key)?, chunks, &part, model.recalibration.as_ref())?
-        };
-        Ok(Measured {
-            metrics: found.metrics,
-            notes: found.notes,
-            examples: Some(found.examples),
-            figure: Some(Figure::Classification(found.figure)),
-            aside: 0.0,
-        })
+        classified(model, (draws, key), chunks, &part)
     }
+}
+
+/// Measures a model that tells classes apart, by its draws or by its linearised posterior.
+pub(super) fn classified(model: &Model, (draws, key): (u64, Key), chunks: Chunks, part: &OwnPart) -> Result<Measured> {
+    let found = if model.posterior.is_some() {
+        let mut law = model.law(draws, key, 0)?;
+        evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, part)?
+    } else {
+        evaluate::classify(model.draws(draws, key)?, chunks, part, model.recalibration.as_ref())?
+    };
+    Ok(Measured {
+        metrics: found.metrics,
+        notes: found.notes,
+        examples: Some(found.examples),
+        figure: Some(Figure::Classification(found.figure)),
+        aside: 0.0,
+    })
 }
 
 impl Task for Classification {

@@ -7,16 +7,15 @@ use fidgp_data::{Standardiser, Table};
 use fidgp_metrics::names;
 use tch::{Device, Tensor};
 
+use super::classification::classified;
 use super::regression::rows_spread;
 use super::{HeldOut, Measure, Measured, SplitRole, Spreads, Task};
 use crate::config::{DataConfig, Known, NormaliseConfig, RunConfig, TableConfig, TargetKind};
 use crate::error::{LabError, Result};
-use crate::evaluate;
 use crate::files::VIEW_FILE;
 use crate::json;
 use crate::model::{Model, Signature};
 use crate::predict::Trained;
-use crate::record::Figure;
 use crate::run_folder::{TrainedOn, write_classes};
 use crate::source::{Source, TableSource, TableView};
 
@@ -93,19 +92,7 @@ impl TableClasses {
             batches[part.own.clone()].iter().map(Tensor::shallow_clone).collect(),
             labels,
         ))));
-        let found = if model.posterior.is_some() {
-            let mut law = model.law(draws, key, 0)?;
-            evaluate::classify_by(law.as_mut(), model.network.as_ref(), chunks, &part)?
-        } else {
-            evaluate::classify(model.draws(draws, key)?, chunks, &part, model.recalibration.as_ref())?
-        };
-        Ok(Measured {
-            metrics: found.metrics,
-            notes: found.notes,
-            examples: Some(found.examples),
-            figure: Some(Figure::Classification(found.figure)),
-            aside: 0.0,
-        })
+        classified(model, (draws, key), chunks, &part)
     }
 }
 
