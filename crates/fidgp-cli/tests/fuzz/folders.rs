@@ -93,7 +93,13 @@ fn of_log(made: &Made) -> Target {
     let read = move |_: &Path, input: &[u8]| {
         let text = String::from_utf8_lossy(input);
         let lines = text.lines().enumerate().map(|(number, line)| (format!("line {number}"), line));
-        monitor(&rules, lines, 0.01).map(drop).map_err(|error| error.to_string())
+        let found = monitor(&rules, lines, 0.01).map_err(|error| error.to_string())?;
+        let text = serde_json::to_string(&found).map_err(|error| error.to_string())?;
+        assert!(
+            !text.contains(":null") && !text.contains("[null") && !text.contains(",null"),
+            "no number is null: {text}"
+        );
+        Ok(())
     };
     Target { name: "log", weight: 1, corpus, read: Box::new(read), mend: |input| input }
 }
