@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo test lint bench docs
+.PHONY: help setup demo test lint deny bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -21,13 +21,15 @@ bench: setup ## time training and prediction beside plain PyTorch, as ratios
 	$(CARGO) build --locked --release -q -p fidgp-cli
 	@scripts/bench
 
-lint: setup ## formatting, clippy, the links of the API's pages and, where it is installed, cargo deny
+lint: setup ## formatting, clippy, the links of the API's pages
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --release --workspace --exclude fidgp-cli --no-deps -q
 	scripts/links
 	scripts/readme --check
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny not installed, licences and advisories not checked" >&2; fi
+
+deny: ## licences, sources, duplicates and advisories of all crates; installs cargo-deny, needs the network
+	@scripts/deny
 
 docs: ## the guide as a book, in target/book, after a check of its links
 	@scripts/links

@@ -6,7 +6,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def read(pattern):
-    return [json.loads(path.read_text()) for path in sorted(ROOT.glob(f"results/{pattern}"))]
+    """Records; a number that is not finite, which stands there as a text, is None."""
+    texts = [path.read_text().replace('"not finite"', "null") for path in sorted(ROOT.glob(f"results/{pattern}"))]
+    return [json.loads(text) for text in texts]
 
 
 def spread(runs, metric, factor, digits):

@@ -31,8 +31,29 @@ def cut(run):
     )
 
 
+def same(run):
+    each = [f"{name}: {found['first_epoch']:.0e} in the first epoch, {found['curve']:.0e} over {found['epochs']} epochs, {max(found['metrics'].values()):.0e} in the metrics" for name, found in run["trainings"].items()]
+    by = ", ".join(map(str, run["processes"][:-1])) + f" and {run['processes'][-1]}"
+    return f"- `scripts/several/same`: the largest relative difference of losses and metrics by {by} processes, in f32. {'; '.join(each)}."
+
+
+def draws(run):
+    spread = ", ".join(f"{one['ratio']:.2f} with {one['pieces']}" for one in run["spread"])
+    trained = ", ".join(f"{one['mean']:+.3f} ± {one['standard_error']:.3f} with {one['pieces']}" for one in run["trained"])
+    return (
+        f"- `scripts/several/draws`: own draws multiply the standard deviation of a step's NLL by {spread} processes (the curve; {run['steps']} steps). "
+        f"The validation NLL after {run['epochs']} epochs changes by {trained} (mean and standard error over {len(run['trained'][0]['own_minus_shared'])} seeds)."
+    )
+
+
+def sped(run):
+    each = [f"{name} {found['one_process_ms']:.0f} and {found['two_processes_ms']:.0f} ms, ratio {found['ratio']:.2f}" for name, found in run["medians"].items()]
+    return f"- `scripts/several/speed`: a training step of ResNet-18, batch {run['batch']}, by one process with two threads and by two with one each. {'; '.join(each)}."
+
+
 def several():
-    lines = [killed(run) for run in read("several/kills.json")] + [cut(run) for run in read("several/cut.json")]
+    makers = {"kills": killed, "cut": cut, "same": same, "draws": draws, "speed": sped}
+    lines = [maker(run) for name, maker in makers.items() for run in read(f"several/{name}.json")]
     return [*lines, "", origin("several/*.json")] if lines else []
 
 

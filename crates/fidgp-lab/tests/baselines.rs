@@ -243,6 +243,7 @@ fn an_ensemble_goes_on_member_by_member_and_is_measured_again() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the file is ours")]
 fn members_of_an_ensemble_keep_the_noise_that_each_has_learnt() {
     let learnt = "likelihood.noise={kind=\"learnt\",init_sd=0.3}";
     let small = ["method=ensemble", "baseline.members=3", "train.epochs=4", "train.kl={}", learnt];

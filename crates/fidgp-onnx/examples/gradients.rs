@@ -39,6 +39,7 @@ fn filled(model: &str, kind: Kind) -> Outcome<Filled> {
     Ok(Filled { import, store })
 }
 
+#[expect(clippy::disallowed_methods, reason = "the file is ours")]
 fn only(file: &str, kind: Kind) -> Outcome<Tensor> {
     Ok(Tensor::read_safetensors(file)?.into_iter().next().ok_or("an empty file")?.1.to_kind(kind))
 }

@@ -15,6 +15,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the file is ours")]
 fn stored(name: &str) -> HashMap<String, Tensor> {
     Tensor::read_safetensors(fixture(&format!("{name}.safetensors"))).unwrap().into_iter().collect()
 }

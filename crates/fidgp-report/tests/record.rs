@@ -41,10 +41,11 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn numbers_that_are_not_finite_become_null() {
+fn numbers_that_are_not_finite_are_said_to_be_so() {
     let results = made_up::bare("diverged", "fidgp");
     let value = serde_json::to_value(&results).expect("serialisable");
-    assert_eq!(value["metrics"]["reg/CRPS"], Value::Null);
+    assert_eq!(value["metrics"]["reg/CRPS"], "not finite");
+    assert_eq!(results.metrics["reg/CRPS"], None);
     let mut figure = made_up::regression();
     figure.grid.mean[3] = f64::INFINITY;
     let back: fidgp_report::record::Regression1d =

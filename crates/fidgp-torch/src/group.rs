@@ -87,6 +87,8 @@ pub struct Group {
     questions: AtomicU64,
     /// Raised when this process takes part no longer.
     over: Arc<AtomicBool>,
+    /// Whether its connections are closed, or about to be.
+    closed: AtomicBool,
     /// libtorch's object. Its few bytes are never freed: a gradient may still refer to them.
     raw: *mut c_void,
 }
@@ -124,6 +126,7 @@ impl Group {
             lost: Mutex::default(),
             questions: AtomicU64::default(),
             over: Arc::default(),
+            closed: AtomicBool::default(),
             raw,
         };
         group.show_life();
@@ -313,10 +316,15 @@ impl Group {
         });
     }
 
+    /// Closes the connections, once. NCCL may wait for a process that is gone: it is not waited for longer than a moment.
     #[expect(unsafe_code, reason = "a call of the C face")]
     fn close(&self) {
-        // SAFETY: the object is never freed; closing twice is nothing.
-        unsafe { fidgp_group_close(self.raw) }
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let object = Object(self.raw);
+        // SAFETY: the object is never freed, and nobody else closes it.
+        within(2 * GRACE, move || unsafe { fidgp_group_close(object.pointer()) });
     }
 
     fn checked(&self, what: &str, call: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), GroupError> {

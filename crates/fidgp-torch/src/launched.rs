@@ -76,7 +76,11 @@ impl Launched {
         Self::read(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    fn read(variables: Variables) -> Result<Option<Self>, String> {
+    /// The same of variables from elsewhere; empty ones do not count.
+    ///
+    /// # Errors
+    /// As [`Self::from_environment`].
+    pub fn read(variables: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let found = [TORCHRUN, OPEN_MPI, SLURM].into_iter().find(|names| {
             let is_set = |name: &str| variables(name).is_some();
             is_set(names.rank) && is_set(names.size)

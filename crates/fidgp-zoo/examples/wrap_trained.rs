@@ -50,6 +50,7 @@ pub struct Found {
 }
 
 /// Trains a plain network, wraps it, and compares both.
+#[expect(clippy::disallowed_methods, reason = "the file is ours")]
 pub fn run(steps: u64, file: &Path) -> Result<Found, Box<dyn Error>> {
     train_plain(steps, file)?;
     let trained = weights::read(file)?;

@@ -1,7 +1,9 @@
 //! `fidgp calibrate`
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use fidgp_decision::decide::{number, percent};
 use fidgp_decision::kept::Kept;
@@ -9,12 +11,15 @@ use fidgp_decision::trust::{Foreign, Trust};
 use fidgp_decision::{CALIBRATION_FILE, Calibration};
 use fidgp_lab::calibrate::{self, Fitted, Request};
 use fidgp_lab::run_folder::{Temperature, Tried};
-use fidgp_lab::{LabError, device, predict::Trained};
+use fidgp_lab::{LabError, predict::Trained};
 use fidgp_metrics::recalibration::Recalibration;
+use fidgp_torch::Group;
 use serde_json::{Value, json};
+use tch::Device;
 
-use super::Outcome;
-use super::train::{data_root, threads_for};
+use super::threads::set_for;
+use super::train::data_root;
+use super::{Outcome, processes};
 use crate::args::Calibrate;
 use crate::progress::ExampleBar;
 
@@ -25,18 +30,27 @@ const EDGE: &str = "The best temperature lies beyond the range that is searched,
 pub fn run(arguments: &Calibrate) -> Outcome {
     arguments.asked().check()?;
     let config = Trained::config_of(&arguments.folder)?;
-    tch::set_num_threads(threads_for(&config, arguments.place.threads)?);
+    set_for(&arguments.folder, arguments.place.threads)?;
+    let data = data_root(arguments.place.data.as_deref(), &config)?;
+    processes::shared(&arguments.place.device, |device, group| fit(arguments, data, device, group))
+}
+
+fn fit(arguments: &Calibrate, data: PathBuf, device: Device, group: Option<&Arc<Group>>) -> Outcome {
     let request = Request {
         folder: arguments.folder.clone(),
-        data: data_root(arguments.place.data.as_deref(), &config)?,
-        device: device::choose(&arguments.place.device)?,
+        data,
+        device,
         from: arguments.from(),
         asked: arguments.asked(),
         ood_score: arguments.score(),
         recalibrate: arguments.maps(),
         target_inputs: arguments.target_inputs.clone(),
         foreign: arguments.foreign.clone(),
+        group: group.cloned(),
     };
+    if !processes::is_first(group) {
+        return calibrate::calibrate(&request, &mut |_, _| {}).map(|_| ExitCode::SUCCESS);
+    }
     let mut bar = ExampleBar::new("examples");
     let found = calibrate::calibrate(&request, &mut |done, all| bar.show(done, all))?;
     drop(bar);

@@ -79,6 +79,7 @@ fn tuned(config: &RunConfig, context: &RunContext) -> Result<Tuned, LabError> {
             ood_score: None,
             target_inputs: None,
             foreign: Vec::new(),
+            group: None,
         };
         calibrate::calibrate(&request, &mut |_, _| {})?;
     }

@@ -44,6 +44,6 @@ pub fn run(arguments: &Demo) -> Outcome {
 
 /// Whether a folder holds an earlier demo, which may be made again.
 fn is_demo(folder: &Path) -> bool {
-    let command = std::fs::read_to_string(folder.join(COMMAND_FILE));
+    let command = fidgp_files::text(&folder.join(COMMAND_FILE));
     command.is_ok_and(|command| command.starts_with("fidgp demo"))
 }

@@ -2,27 +2,33 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fidgp_files::write;
+use fidgp_lab::LabError;
 use fidgp_lab::corruptions::{CorruptionSettings, corrupted};
 use fidgp_lab::experiment;
 use fidgp_lab::files::CORRUPTIONS_FOLDER;
 use fidgp_lab::predict::Trained;
 use fidgp_lab::run_folder::RunContext;
-use fidgp_lab::{LabError, device};
 use fidgp_report::pages::corruptions;
 use fidgp_report::record::check_writable;
+use fidgp_torch::Group;
+use tch::Device;
 
-use super::Outcome;
 use super::threads::set_for;
 use super::train::{command_line, data_root};
+use super::{Outcome, processes};
 use crate::args::Eval;
 use crate::progress::Clock;
 
 pub fn run(arguments: &Eval) -> Outcome {
-    let device = device::choose(&arguments.place.device)?;
     set_for(&arguments.run, arguments.place.threads)?;
+    processes::shared(&arguments.place.device, |device, group| measure(arguments, device, group))
+}
+
+fn measure(arguments: &Eval, device: Device, group: Option<&Arc<Group>>) -> Outcome {
     let mut predictor = Trained::open(&arguments.run, device)?;
     let config = &mut predictor.config;
     config.predict.draws = arguments.draws.unwrap_or(config.predict.draws);
@@ -31,11 +37,19 @@ pub fn run(arguments: &Eval) -> Outcome {
     let context = RunContext::new(&arguments.run, data_root, device, &stop);
     let context = RunContext { resume: true, command: Some(command_line()), ..context };
     if let Some(names) = &arguments.corrupt {
+        if group.is_some() {
+            return Err(LabError::config("--corrupt", "is work for one process: start it once, without the launcher"));
+        }
         return corrupt(arguments, names, predictor, context);
     }
-    let clock = Clock::start("evaluating");
+    predictor.share(group)?;
+    let is_first = processes::is_first(group);
+    let clock = is_first.then(|| Clock::start("evaluating"));
     let results = experiment::evaluate(&mut predictor, &context)?;
     drop(clock);
+    if !is_first {
+        return Ok(ExitCode::SUCCESS);
+    }
     if arguments.json {
         super::print_json(&results)?;
     } else {

@@ -1,17 +1,20 @@
 //! `fidgp fit-posterior`
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fidgp_lab::LabError;
 use fidgp_lab::config::{self, Override};
 use fidgp_lab::experiment::{self, FittedPosterior};
 use fidgp_lab::predict::Trained;
 use fidgp_lab::run_folder::RunContext;
-use fidgp_lab::{LabError, device};
+use fidgp_torch::Group;
+use tch::Device;
 
-use super::Outcome;
 use super::threads::set_for;
 use super::train::{command_line, data_root};
+use super::{Outcome, processes};
 use crate::args::FitPosterior;
 use crate::progress::Clock;
 
@@ -23,8 +26,11 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
         let why = "of other keys than posterior.… has no effect on a trained network: leave them out";
         return Err(LabError::config("--set", why));
     }
-    let device = device::choose(&arguments.place.device)?;
     set_for(&arguments.run, arguments.place.threads)?;
+    processes::shared(&arguments.place.device, |device, group| fit(arguments, device, group))
+}
+
+fn fit(arguments: &FitPosterior, device: Device, group: Option<&Arc<Group>>) -> Outcome {
     let mut predictor = Trained::open_to_fit(&arguments.run, device)?;
     let mut config = predictor.config.clone();
     config.posterior = config.posterior.filter(config::PosteriorConfig::is_linearised);
@@ -33,9 +39,14 @@ pub fn run(arguments: &FitPosterior) -> Outcome {
     let config = config::parse(&config.to_toml()?, &overrides)?;
     let (data, stop) = (data_root(arguments.place.data.as_deref(), &config)?, AtomicBool::new(false));
     let context = RunContext { command: Some(command_line()), ..RunContext::new(&arguments.run, data, device, &stop) };
-    let clock = Clock::start("fitting the posterior");
+    predictor.share(group)?;
+    let is_first = processes::is_first(group);
+    let clock = is_first.then(|| Clock::start("fitting the posterior"));
     let fitted = experiment::fit_posterior(&mut predictor, &config, &context, !arguments.no_eval)?;
     drop(clock);
+    if !is_first {
+        return Ok(ExitCode::SUCCESS);
+    }
     if arguments.json {
         super::print_json(&fitted.record)?;
     } else {

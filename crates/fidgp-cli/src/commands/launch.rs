@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fidgp_lab::LabError;
 
 use super::Outcome;
-use super::processes::LAUNCHED;
+use super::processes::{LAUNCHED, SHARED};
 use crate::args::Launch;
 
 /// How long the others get to end by themselves once one has failed.
@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 pub fn run(arguments: &Launch) -> Outcome {
     let command = &arguments.command;
-    if command.first().is_none_or(|first| !["train", "compare"].contains(&first.as_str())) {
-        let why = "runs `train` or `compare`: fidgp launch -n 2 train CONFIG";
+    if command.first().is_none_or(|first| !SHARED.contains(&first.as_str())) {
+        let why = format!("runs {}: fidgp launch -n 2 train CONFIG", SHARED.map(|one| format!("`{one}`")).join(", "));
         return Err(LabError::config("fidgp launch", why));
     }
     let stop = super::stop_on_interrupt();

@@ -3,34 +3,52 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use fidgp_files::write;
+use fidgp_lab::LabError;
 use fidgp_lab::files::OOD_FOLDER;
 use fidgp_lab::ood::{self, More, STATISTICS_FILE, Settings, WeightChoice};
 use fidgp_lab::predict::Trained;
-use fidgp_lab::{LabError, device};
 use fidgp_report::pages;
 use fidgp_report::record::{OodDocument, check_writable, write_atomically};
+use fidgp_torch::Group;
+use tch::Device;
 
-use super::Outcome;
 use super::threads::set_for;
 use super::train::{command_line, data_root};
+use super::{Outcome, processes};
 use crate::args::Ood;
 
 /// ID training images to fit on, where nobody says.
 const FIT: usize = 10_000;
 
 pub fn run(arguments: &Ood) -> Outcome {
-    let mut say = |text: &str| tell!("{text}");
+    let Some(model) = &arguments.model else {
+        if processes::launched()?.is_some() {
+            return Err(LabError::config("--logits", "is work for one process: start it once, without the launcher"));
+        }
+        return score(arguments, Device::Cpu, None);
+    };
+    set_for(model, arguments.place.threads)?;
+    processes::shared(&arguments.place.device, |device, group| score(arguments, device, group))
+}
+
+fn score(arguments: &Ood, device: Device, group: Option<&Arc<Group>>) -> Outcome {
+    let writes = processes::is_first(group);
+    let mut say = |text: &str| {
+        if writes {
+            tell!("{text}");
+        }
+    };
     let beside = arguments.model.clone().unwrap_or_default();
     let out = arguments.out.clone().unwrap_or_else(|| beside.join(OOD_FOLDER));
     refuse_links(arguments, &beside, &out)?;
     check_writable(&out)?;
     let bench = match (&arguments.model, &arguments.logits) {
         (Some(model), _) => {
-            let device = device::choose(&arguments.place.device)?;
-            set_for(model, arguments.place.threads)?;
-            let predictor = Trained::open(model, device)?;
+            let mut predictor = Trained::open(model, device)?;
+            predictor.share(group)?;
             let draws = arguments.draws.unwrap_or(predictor.config.predict.draws);
             let root = data_root(arguments.place.data.as_deref(), &predictor.config)?;
             let mut settings = settings(arguments, model, draws, root);
@@ -43,6 +61,9 @@ pub fn run(arguments: &Ood) -> Outcome {
         }
         (None, None) => return Err(LabError::config("MODEL", "is missing: name a run, a model folder, or --logits")),
     };
+    if !writes {
+        return Ok(ExitCode::SUCCESS);
+    }
     bench.write_arrays(&out)?;
     bench.document.write(&out.join("ood.json"))?;
     write_atomically(&out.join("ood.csv"), bench.document.csv().as_bytes())?;

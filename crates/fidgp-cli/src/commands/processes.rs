@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fidgp_lab::LabError;
+use fidgp_lab::{LabError, device};
 use fidgp_torch::{Group, Launched};
 use tch::Device;
 
@@ -22,20 +22,10 @@ pub fn launched() -> Result<Option<Launched>, LabError> {
 }
 
 /// Commands that compute or write what one process does alone.
-const ALONE: [&str; 12] = [
-    "demo",
-    "init",
-    "eval",
-    "calibrate",
-    "fit-posterior",
-    "reference",
-    "ood",
-    "wrap",
-    "compress",
-    "export",
-    "bench",
-    "report",
-];
+const ALONE: [&str; 8] = ["demo", "init", "reference", "wrap", "compress", "export", "bench", "report"];
+
+/// Commands that several processes share.
+pub const SHARED: [&str; 6] = ["train", "compare", "eval", "calibrate", "fit-posterior", "ood"];
 
 /// Refuses a command that all processes of a launcher would do at the same time, each the whole of it and into the same files.
 pub fn alone(command: &str) -> Result<(), LabError> {
@@ -46,7 +36,8 @@ pub fn alone(command: &str) -> Result<(), LabError> {
         format!("fidgp {command}"),
         format!(
             "is work for one process, and this is rank {rank} of {size} ({launcher}): start it once, without the launcher, or in \
-             this environment as `env -u {variable} fidgp {command} …`; several processes share `fidgp train` and `fidgp compare`"
+             this environment as `env -u {variable} fidgp {command} …`; several processes share {}",
+            SHARED.join(", ")
         ),
     ))
 }
@@ -67,6 +58,34 @@ pub fn end_with_launcher() {
     if std::env::var_os(LAUNCHED).is_some() {
         std::thread::spawn(end_with_the_launcher);
     }
+}
+
+/// Does work as one of the processes of a launcher, or alone; the others are told when this one fails.
+pub fn shared<T>(
+    device: &str,
+    work: impl FnOnce(Device, Option<&Arc<Group>>) -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    let launched = launched()?;
+    let device = device::choose(&device_name(device, launched.as_ref()))?;
+    let group = join(launched.as_ref(), device)?;
+    let done = work(device, group.as_ref());
+    if let Some(group) = &group {
+        end(group, &done);
+    }
+    done
+}
+
+/// Leaves a group when the work is done, or could not be.
+pub fn end<T>(group: &Group, done: &Result<T, LabError>) {
+    match done {
+        Ok(_) | Err(LabError::Group(_)) => group.leave(),
+        Err(error) => group.fail(&crate::words::without_trace(&error.to_string())),
+    }
+}
+
+/// Whether this process is the first, which writes and prints.
+pub fn is_first(group: Option<&Arc<Group>>) -> bool {
+    group.is_none_or(|group| group.rank() == 0)
 }
 
 /// Meets the others.

@@ -104,7 +104,7 @@ fn set_threads(arguments: &Serve, folders: &[(String, PathBuf)]) -> Result<(), L
 
 fn settings(arguments: &Serve) -> Result<Settings, LabError> {
     let token = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file).map_err(|error| LabError::file(file, &error))?;
+        let text = fidgp_files::text(file).map_err(|error| LabError::file(file, &error))?;
         Token::new(&text).map_err(|why| LabError::File { path: file.clone(), why })
     };
     let log = |file: &PathBuf| {

@@ -50,7 +50,7 @@ pub fn threads_of_one(
 /// when it is opened.
 pub fn set_for(folder: &Path, asked: Option<NonZero<u16>>) -> Result<(), LabError> {
     if let Ok(config) = Trained::config_of(folder) {
-        tch::set_num_threads(threads_for(&config, asked)?);
+        tch::set_num_threads(threads_of_one(&config, asked, super::processes::launched()?.as_ref())?);
     }
     Ok(())
 }

@@ -134,10 +134,7 @@ fn together(config: &RunConfig, context: &RunContext, group: &Arc<Group>) -> Out
         if group.rank() == 0 { Box::new(EpochBar::new(config)) } else { Box::new(()) };
     let done = experiment::run_together(config, context, group, watch.as_mut());
     drop(watch);
-    match &done {
-        Ok(_) | Err(LabError::Group(_)) => group.leave(),
-        Err(error) => group.fail(&crate::words::without_trace(&error.to_string())),
-    }
+    processes::end(group, &done);
     done?.map_or(Ok(ExitCode::SUCCESS), |results| show(&results, &context.run))
 }
 

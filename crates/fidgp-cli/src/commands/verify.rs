@@ -15,8 +15,9 @@ pub fn run(arguments: &Verify) -> Outcome {
         args::Precision::F32 => Precision::F32,
     };
     let text = match &arguments.file {
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| LabError::config(path.display().to_string(), error.to_string()))?,
+        Some(path) => {
+            fidgp_files::text(path).map_err(|error| LabError::config(path.display().to_string(), error.to_string()))?
+        }
         None => GOLDEN.to_owned(),
     };
     let rows = verify::verify(&text, precision, device)?;

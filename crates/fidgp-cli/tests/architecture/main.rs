@@ -5,6 +5,7 @@ mod cycles;
 mod public;
 mod rules;
 mod rust_text;
+mod supply;
 
 use std::fs;
 use std::path::{Path, PathBuf};

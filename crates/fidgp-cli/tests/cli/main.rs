@@ -35,6 +35,8 @@ mod resume;
 mod segmentation;
 mod serve;
 mod several;
+#[cfg(target_os = "linux")]
+mod shared;
 mod strangers;
 mod stress;
 mod tables;

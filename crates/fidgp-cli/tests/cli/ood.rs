@@ -110,6 +110,7 @@ fn the_released_procedure_fails_in_public_and_the_lemma_is_measured() {
 
 /// Fitted once: the second benchmark reads what the first one kept and gives the same table; other weights fit again.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the file is ours")]
 fn statistics_are_fitted_once_and_again_for_other_weights() {
     let place = Place::new();
     let run = crate::deploy::copied(&place);
@@ -172,6 +173,7 @@ fn the_same_command_gives_the_same_numbers() {
 
 /// The arrays that a benchmark leaves are the input of one without a model, and give the same numbers.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the file is ours")]
 fn arrays_give_the_scores_of_the_model_they_came_from() {
     let place = Place::new();
     let pictures = fixture("cifar100-pictures");

@@ -110,7 +110,7 @@ fn what_the_environment_says_must_fit() {
     };
     said(&[("RANK", "2"), ("WORLD_SIZE", "2")]).says(&["RANK = 2 is not below WORLD_SIZE = 2"]);
     said(&[("RANK", "0"), ("WORLD_SIZE", "2")]).says(&["MASTER_ADDR is not set"]);
-    place.fidgp(&["launch", "-n", "2", "eval", "run"]).ends(2).says(&["runs `train`"]);
+    place.fidgp(&["launch", "-n", "2", "export", "run"]).ends(2).says(&["runs `train`", "`eval`"]);
 }
 
 /// All processes of a launcher would do the whole of it, into the same files.
@@ -123,12 +123,11 @@ fn what_one_process_does_is_refused_to_several() {
         Running::start(command).said()
     };
     let slurm = [("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_STEP_NODELIST", "a")];
-    let words = ["this is rank 1 of 4 (Slurm)", "env -u SLURM_PROCID fidgp eval"];
-    said(&["eval", "run"], &slurm).ends(2).says(&words);
+    let words = ["this is rank 1 of 4 (Slurm)", "env -u SLURM_PROCID fidgp export"];
+    said(&["export", "run", "--out", "model"], &slurm).ends(2).says(&words);
     let torchrun = [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "a")];
-    for command in ["calibrate", "fit-posterior", "report"] {
-        said(&[command, "run"], &torchrun).ends(2).says(&[command, "rank 0 of 2", "env -u RANK"]);
-    }
+    said(&["ood", "--logits", "a.npy", "--ood", "svhn"], &torchrun).ends(2).says(&["--logits", "one process"]);
+    said(&["report", "run"], &torchrun).ends(2).says(&["fidgp report", "rank 0 of 2", "env -u RANK"]);
     let step_of_one = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")];
     said(&["eval", "run"], &step_of_one).ends(2).says(&["run"]);
 }

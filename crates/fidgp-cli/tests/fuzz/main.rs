@@ -6,19 +6,26 @@
 //! belongs into `found/`, whose files every run reads first.
 
 mod documents;
+mod folders;
 mod mutate;
 mod onnx;
 mod requests;
 mod targets;
 mod tensors;
+mod wire;
 mod worker;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
 use targets::Target;
+
+/// Counts what readers ask for, but for libtorch's tensors: those the bound of the address space holds.
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Address space of the readers, in KiB.
 const MEMORY: u64 = 4 << 20;

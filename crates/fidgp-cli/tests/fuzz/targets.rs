@@ -31,6 +31,8 @@ pub fn all() -> Vec<Target> {
     targets.extend([of_model_folders(), of_results(), crate::onnx::of_graphs()]);
     targets.extend([crate::requests::of_requests(), crate::tensors::of_strides()]);
     targets.extend(crate::documents::of_decisions());
+    targets.extend(crate::folders::of_folders());
+    targets.extend([crate::wire::of_environment(), crate::wire::of_store(), of_overrides()]);
     targets
 }
 
@@ -136,6 +138,23 @@ fn of_texts() -> Vec<Target> {
         }),
         Target { name: "config", weight: 1, corpus: configs, read: Box::new(read), mend: |input| input },
     ]
+}
+
+/// What `--set` says, each on a line, on top of a config.
+fn of_overrides() -> Target {
+    let config = fixture("../configs/regression-left.toml");
+    let config = String::from_utf8(config).expect("a text");
+    let one = b"train.epochs=3\ntrain.optimiser.learning_rate=1e-3\n".to_vec();
+    let other =
+        b"likelihood.noise={kind=\"fixed\", sd=0.1}\nnetwork.hidden=[20, 20]\ninducing.layers=[\"fc*\"]\nname=a b\n"
+            .to_vec();
+    let read = move |_: &Path, input: &[u8]| {
+        let text = String::from_utf8_lossy(input);
+        let words = |error: fidgp_lab::LabError| error.to_string();
+        let overrides = text.lines().map(str::parse).collect::<Result<Vec<_>, _>>().map_err(words)?;
+        fidgp_lab::config::parse(&config, &overrides).map(drop).map_err(words)
+    };
+    Target { name: "overrides", weight: 1, corpus: vec![one, other], read: Box::new(read), mend: |input| input }
 }
 
 /// A run and a model folder, made small by the program itself.

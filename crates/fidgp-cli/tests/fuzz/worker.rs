@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::mutate::{self, Random};
-use crate::{MOST_FINDINGS, Target, files, kept, number, targets};
+use crate::{ALLOCATOR, MOST_FINDINGS, Target, files, kept, number, targets};
 
 /// Inputs of a target in a test.
 const FEW: u64 = 300;
@@ -19,6 +19,9 @@ const FEW: u64 = 300;
 const DEADLINE: u64 = 60;
 /// Seconds of processor time beyond which an input that was read is a finding.
 const SLOW: f64 = 5.0;
+/// Bytes of memory beyond which an input is a finding: pictures may have 16 million pixels, whatever their file's size, and are
+/// widened on the way.
+const LARGE: usize = 512 << 20;
 
 /// When the input that is read now was begun, in milliseconds since the process was; 0 between two.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
@@ -61,6 +64,7 @@ struct Tally {
     growth: Vec<[u64; 2]>,
     findings: Vec<String>,
     slowest: f64,
+    largest: usize,
 }
 
 /// Where an input lies while it is read.
@@ -77,12 +81,17 @@ impl Desk {
             .and_then(|()| self.current.write_all_at(input, 0))
             .expect("room for an input");
         BEGUN.store(self.since.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
-        let before = processor_time();
+        ALLOCATOR.reset_peak_usage();
+        let (before, held) = (processor_time(), ALLOCATOR.current_usage());
         let outcome = fidgp_files::guarded(|| (target.read)(&self.place, input));
-        let took = processor_time() - before;
+        let (took, asked) = (processor_time() - before, ALLOCATOR.peak_usage().saturating_sub(held));
         BEGUN.store(0, Ordering::Relaxed);
         tally.executions += 1;
         tally.slowest = tally.slowest.max(took);
+        tally.largest = tally.largest.max(asked);
+        if asked > LARGE {
+            tally.findings.push(format!("takes {} MB: {}", asked >> 20, kept(target.name, input).display()));
+        }
         if took > SLOW {
             tally.findings.push(format!("takes {took:.1} s: {}", kept(target.name, input).display()));
         }
@@ -175,6 +184,7 @@ fn run(target: &Target, desk: &Desk, seed: u64, shares: f64) -> Value {
         "answers": tally.said.len(),
         "growth": tally.growth,
         "slowest_s": (tally.slowest * 1000.0).round() / 1000.0,
+        "largest_mb": tally.largest >> 20,
         "findings": tally.findings,
     })
 }
@@ -182,12 +192,13 @@ fn run(target: &Target, desk: &Desk, seed: u64, shares: f64) -> Value {
 /// A tally for people.
 pub fn line(tally: &Value) -> String {
     format!(
-        "{}: {} executions, {} accepted, {} kinds of refusal, slowest {} s, {} findings",
+        "{}: {} executions, {} accepted, {} kinds of refusal, slowest {} s, at most {} MB, {} findings",
         tally["target"].as_str().unwrap_or_default(),
         tally["executions"],
         tally["accepted"],
         tally["answers"],
         tally["slowest_s"],
+        tally["largest_mb"],
         tally["findings"].as_array().map_or(0, Vec::len)
     )
 }

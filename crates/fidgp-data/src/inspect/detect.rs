@@ -26,6 +26,13 @@ pub fn detect_watched(path: &Path, watch: Watch) -> Result<Summary> {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(Error::io(path, missing));
     }
+    if !path.is_dir() && !path.is_file() {
+        return Err(Error::file(
+            path,
+            "is a pipe or a device",
+            "name a file or a folder; write what comes out of it to a file first",
+        ));
+    }
     if let Some(summary) = root::data_root(path, |set| detect_watched(set, watch))? {
         return Ok(summary);
     }

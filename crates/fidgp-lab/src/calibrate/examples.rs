@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fidgp::predict::Effort;
 use fidgp_data::{ImageFolder, Part, Table};
 use fidgp_decision::calibration::Feature;
+use fidgp_decision::evidence::Outside;
 use fidgp_decision::fit::Named;
 use fidgp_decision::{ClassEvidence, NumberEvidence};
 use tch::Tensor;
@@ -14,7 +15,8 @@ use crate::config::{DataConfig, Known, RunConfig, Select};
 use crate::error::{LabError, Result};
 use crate::experiment::norms;
 use crate::experiment::task::{Set, Sets, SplitRole, draw, part};
-use crate::predict::{Predictor, Trained, files, row_batches};
+use crate::model::OwnPart;
+use crate::predict::{ClassPrediction, Predictor, Trained, files, row_batches};
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::{TrainedOn, same_classes, same_examples};
 use crate::source::{Chunks, GivenRows, ImageSet};
@@ -122,6 +124,15 @@ impl Collected {
         }
     }
 
+    /// What tells them from others.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Set(set) => format!("{:?} {:?}", set.classes(), set.labels()),
+            Self::Files(files, labels) => format!("{files:?} {labels:?}"),
+            Self::Rows(given, targets) => format!("{:?} {targets:?}", given.inputs),
+        }
+    }
+
     /// Some of them.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         Ok(match self {
@@ -136,27 +147,31 @@ impl Collected {
         })
     }
 
-    /// Hands them out as the network takes them, with their labels.
-    pub fn as_inputs<T>(&self, trained: &Trained, take: &mut dyn FnMut(Chunks) -> Result<T>) -> Result<T> {
+    /// Hands out this process's part of them as the network takes them, with their labels; of a table all.
+    pub fn as_inputs<T>(&self, trained: &Trained, take: &mut dyn FnMut(Chunks, &OwnPart) -> Result<T>) -> Result<T> {
         let (config, model) = (&trained.config, &trained.model);
         let labels = |labels: &[usize]| Tensor::from_slice(&labels.iter().map(|&one| one as i64).collect::<Vec<_>>());
         match self {
             Self::Set(set) => {
                 let source = set.source(config, model, SplitRole::Measuring, model.store.device())?;
-                take(source.chunks(config.predict.batch_size))
+                let (size, all) = (config.predict.batch_size, source.len());
+                let part = model.parts.part(all.div_ceil(size));
+                take(source.some_chunks(size, part.own.clone()), &part)
             }
             Self::Files(paths, classes) => {
-                let parts = paths.chunks(STEP).zip(classes.chunks(STEP));
-                take(Box::new(parts.map(|(paths, classes)| {
-                    Ok::<_, LabError>((vec![files::inputs(trained, paths)?], labels(classes)))
-                })))
+                let part = model.parts.part(paths.len().div_ceil(STEP));
+                let rows = part.rows(STEP, paths.len());
+                let parts = paths[rows.clone()].chunks(STEP).zip(classes[rows].chunks(STEP));
+                let inputs = parts
+                    .map(|(paths, classes)| Ok::<_, LabError>((vec![files::inputs(trained, paths)?], labels(classes))));
+                take(Box::new(inputs), &part)
             }
             Self::Rows(given, targets) => {
                 let view = trained.table.as_ref();
                 let view = view.ok_or_else(|| LabError::config("data.set", "has no rows of classes"))?;
                 let batches = row_batches(trained, view, ("the examples", &given.inputs))?;
                 let classes: Vec<usize> = targets.iter().map(|&target| target as usize).collect();
-                take(Box::new(std::iter::once(Ok((batches, labels(&classes))))))
+                take(Box::new(std::iter::once(Ok((batches, labels(&classes))))), &OwnPart::default())
             }
         }
     }
@@ -261,16 +276,31 @@ fn pictures(predictor: &mut Predictor, set: Set, progress: Progress) -> Result<G
 }
 
 fn said_of(predictor: &mut Predictor, source: &dyn ImageSet, progress: Progress) -> Result<Vec<ClassEvidence>> {
-    let (mut said, all, mut number) = (Vec::new(), source.len(), 0);
-    for chunk in source.chunks(STEP) {
+    let part = predictor.trained().model.parts.part(source.len().div_ceil(STEP));
+    let (mut said, own, mut number) = (Vec::new(), part.rows(STEP, source.len()).len(), part.own.start as u64);
+    for chunk in source.some_chunks(STEP, part.own.clone()) {
         for batch in &chunk?.0 {
             let found = predictor.classify_inputs(batch, number, Effort::default())?;
-            said.extend(found.iter().map(crate::predict::ClassPrediction::evidence));
+            said.extend(found.iter().map(ClassPrediction::evidence));
             number += 1;
-            progress(said.len(), all);
+            progress(said.len(), own);
         }
     }
-    Ok(said)
+    classes_of_all(said, &part)
+}
+
+/// What all processes say, in the order of the examples.
+fn classes_of_all(own: Vec<ClassEvidence>, part: &OwnPart) -> Result<Vec<ClassEvidence>> {
+    let row = |one: ClassEvidence| [vec![one.total, one.aleatoric, one.epistemic], one.probabilities].concat();
+    let all = part.numbers(own.into_iter().map(row).collect(), "predictions")?;
+    let evidence = |row: Vec<f64>| ClassEvidence {
+        probabilities: row[3..].to_vec(),
+        total: row[0],
+        aleatoric: row[1],
+        epistemic: row[2],
+        outside: Outside::default(),
+    };
+    Ok(all.into_iter().map(evidence).collect())
 }
 
 /// Pictures of the user's, in folders named after classes of the model.
@@ -295,14 +325,15 @@ pub(super) fn said_of_files(
     files: &[PathBuf],
     progress: Progress,
 ) -> Result<Vec<ClassEvidence>> {
-    let mut said = Vec::new();
-    for part in files.chunks(STEP) {
-        for (_, found) in files::classify(predictor, part, Effort::default())? {
+    let part = predictor.trained().model.parts.part(files.len().div_ceil(STEP));
+    let (mut said, own) = (Vec::new(), &files[part.rows(STEP, files.len())]);
+    for some in own.chunks(STEP) {
+        for (_, found) in files::classify(predictor, some, Effort::default())? {
             said.push(found?.evidence());
         }
-        progress(said.len(), files.len());
+        progress(said.len(), own.len());
     }
-    Ok(said)
+    classes_of_all(said, &part)
 }
 
 /// The rows of a table of the user's, with the target among its columns.
@@ -388,19 +419,34 @@ pub(super) fn said_of_rows(
     (inputs, width): (&[f64], usize),
     progress: Progress,
 ) -> Result<RowsSaid> {
-    let total = inputs.len() / width;
-    let (mut classified, mut regressed) = (Vec::new(), Vec::new());
+    let (total, step) = (inputs.len() / width, STEP * STEP);
+    let part = predictor.trained().model.parts.part(total.div_ceil(step));
+    let own = part.rows(step, total);
+    let (mut classified, mut regressed, count) = (Vec::new(), Vec::new(), own.len());
     let numbers = predictor.trained().classes.is_empty();
-    for part in inputs.chunks(width * STEP * STEP) {
+    for some in inputs[own.start * width..own.end * width].chunks(width * step) {
         if numbers {
-            let found = predictor.regress(part, Effort::default())?;
-            regressed.extend(found.iter().map(|one| one.evidence(predictor.trained().table.as_ref())));
+            let found = predictor.regress(some, Effort::default())?;
+            regressed.extend(found.iter().map(|one| vec![one.mean, one.sd, one.epistemic_sd]));
         } else {
-            let found = predictor.classify_rows(part, Effort::default())?;
-            let (view, rows) = (predictor.trained().table.as_ref(), part.chunks_exact(width));
-            classified.extend(found.iter().zip(rows).map(|(one, row)| one.evidence_of_row(row, view)));
+            let found = predictor.classify_rows(some, Effort::default())?;
+            classified.extend(found.iter().map(ClassPrediction::evidence));
         }
-        progress(classified.len() + regressed.len(), total);
+        progress(classified.len() + regressed.len(), count);
     }
-    Ok(if numbers { RowsSaid::Numbers(regressed) } else { RowsSaid::Classes(classified) })
+    let view = predictor.trained().table.as_ref();
+    let outside = |row: &[f64]| view.map_or_else(Outside::default, |view| view.outside(row));
+    let rows = inputs.chunks_exact(width);
+    if numbers {
+        let number = |(row, said): (&[f64], Vec<f64>)| NumberEvidence {
+            mean: said[0],
+            sd: said[1],
+            epistemic_sd: said[2],
+            outside: outside(row),
+        };
+        return Ok(RowsSaid::Numbers(rows.zip(part.numbers(regressed, "predictions")?).map(number).collect()));
+    }
+    let all = classes_of_all(classified, &part)?;
+    let with_row = |(row, said): (&[f64], ClassEvidence)| ClassEvidence { outside: outside(row), ..said };
+    Ok(RowsSaid::Classes(rows.zip(all).map(with_row).collect()))
 }

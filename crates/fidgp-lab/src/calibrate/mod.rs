@@ -13,10 +13,12 @@ pub(crate) use temperature::check;
 pub use temperature::fit;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fidgp::predict::WeightDraws;
 use fidgp_decision::fit::{FEWEST, Origin, classes, numbers};
 use fidgp_decision::{Asked, Calibration, Score, Trust};
+use fidgp_torch::Group;
 use tch::Device;
 
 use crate::config::RunConfig;
@@ -26,6 +28,7 @@ use crate::json;
 use crate::model_folder;
 use crate::predict::{Predictor, Trained};
 use crate::run_folder::{Temperature, Tried, calibration};
+use crate::train::group::agree;
 use examples::Collected;
 use temperature::divided;
 
@@ -50,6 +53,8 @@ pub struct Request {
     pub target_inputs: Option<PathBuf>,
     /// Folders of pictures or tables that are known to be foreign, to count how many the rules find.
     pub foreign: Vec<PathBuf>,
+    /// The processes that look at the examples together; the first one writes.
+    pub group: Option<Arc<Group>>,
 }
 
 /// What was fitted.
@@ -85,12 +90,17 @@ pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     if Trained::config_of(&request.folder)?.data.has_masks() {
         let mut trained = Trained::open(&request.folder, request.device)?;
         let calibration = pixels::rules(&mut trained, request, progress)?;
-        keep(&request.folder, None, Some((&calibration, None)))?;
+        if request.group.as_ref().is_none_or(|group| group.rank() == 0) {
+            keep(&request.folder, None, Some((&calibration, None)))?;
+        }
         return Ok(Fitted { temperature: None, calibration: Some(calibration), trust: None });
     }
     let (temperature, mut predictor, gathered) = gathered(request, progress)?;
+    let writes = predictor.trained().model.parts.is_first();
     if temperature.is_some() && too_few(gathered.said.len(), &request.asked) {
-        keep(&request.folder, temperature.as_ref(), None)?;
+        if writes {
+            keep(&request.folder, temperature.as_ref(), None)?;
+        }
         return Ok(Fitted { temperature, calibration: None, trust: None });
     }
     let calibration = rules(predictor.trained(), &gathered, request)?;
@@ -98,18 +108,22 @@ pub fn calibrate(request: &Request, progress: Progress) -> Result<Fitted> {
     for path in &request.foreign {
         trust.foreign.push(trust::foreign(&mut predictor, &calibration, path, progress)?);
     }
-    keep(&request.folder, temperature.as_ref(), Some((&calibration, Some(&trust))))?;
+    if writes {
+        keep(&request.folder, temperature.as_ref(), Some((&calibration, Some(&trust))))?;
+    }
     Ok(Fitted { temperature, calibration: Some(calibration), trust: Some(trust) })
 }
 
 /// The examples as the model sees them, with the temperature that was fitted first. Classes have one where there are enough
 /// examples to keep some for it alone; those of few validation images are for both.
 fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature>, Predictor, Gathered)> {
-    let (trained, step) = Trained::open_untempered(&request.folder, request.device, &request.data)?;
+    let (mut trained, step) = Trained::open_untempered(&request.folder, request.device, &request.data)?;
+    trained.share(request.group.as_ref())?;
     let has_classes = !trained.classes.is_empty() && !trained.segments();
     let is_shared = trained.config.data.has_classes() && request.from == From::Validation;
     let mut predictor = Predictor::new(trained, None, WeightDraws::MEMORY)?;
     let mut collected = examples::collect(&mut predictor, request)?;
+    request.group.as_ref().map_or(Ok(()), |group| agree(group, "the examples", &collected.words()))?;
     let mut notes = Vec::new();
     if let Some(path) = &request.target_inputs {
         let (kept, note) = shift::towards(&collected, predictor.trained(), path, request.asked.seed)?;
@@ -125,8 +139,8 @@ fn gathered(request: &Request, progress: Progress) -> Result<(Option<Temperature
     }
     let fitted = |examples: &Collected| {
         let trained = predictor.trained();
-        examples.as_inputs(trained, &mut |chunks| {
-            temperature::of_batches(&trained.config, (&trained.model, step), examples.len(), chunks)
+        examples.as_inputs(trained, &mut |chunks, part| {
+            temperature::of_batches(&trained.config, (&trained.model, step), examples.len(), (chunks, part))
         })
     };
     let (mut temperature, own, rest) = match &parts {

@@ -13,7 +13,7 @@ use crate::error::{LabError, Result};
 use crate::evaluate::BINS;
 use crate::experiment::norms;
 use crate::experiment::task::{Set, Sets, SplitRole};
-use crate::model::Model;
+use crate::model::{Model, OwnPart};
 use crate::run_folder::norms::are_missing;
 use crate::run_folder::posterior;
 use crate::run_folder::{Temperature, restore_as_trained, same_classes, same_examples};
@@ -55,18 +55,20 @@ impl Opened {
     /// The temperature that some examples ask for.
     pub fn temperature(&self, config: &RunConfig, examples: &Set) -> Result<Temperature> {
         let set = examples.source(config, &self.model, SplitRole::Measuring, self.model.store.device())?;
-        of_batches(config, (&self.model, self.step), set.len(), set.chunks(config.predict.batch_size))
+        let chunks = set.chunks(config.predict.batch_size);
+        of_batches(config, (&self.model, self.step), set.len(), (chunks, &OwnPart::default()))
     }
 }
 
-/// The temperature that so many labelled inputs ask for, given as a network takes them. It belongs to the weights of a step.
+/// The temperature that so many labelled inputs ask for, of which a part is given as a network takes them. It belongs to the
+/// weights of a step.
 pub(super) fn of_batches(
     config: &RunConfig,
     (model, step): (&Model, u64),
     count: usize,
-    chunks: Chunks,
+    (chunks, part): (Chunks, &OwnPart),
 ) -> Result<Temperature> {
-    let (logits, labels) = logits(config, model, count, chunks)?;
+    let (logits, labels) = gathered(logits(config, model, count, (chunks, part))?, part)?;
     let best = temperature::fit(&logits, &labels)?;
     // there the examples say too little of where the best one is: none is used
     let at_edge = temperature::at_edge(best);
@@ -134,7 +136,12 @@ pub(crate) fn check(config: &RunConfig) -> Result<()> {
 
 /// Logits of every draw or member, or of draws of the linearised posterior where that predicts, and the labels.
 /// `[K, N, C]`, `[N]`
-fn logits(config: &RunConfig, model: &Model, count: usize, chunks: Chunks) -> Result<(Tensor, Tensor)> {
+fn logits(
+    config: &RunConfig,
+    model: &Model,
+    count: usize,
+    (chunks, part): (Chunks, &OwnPart),
+) -> Result<(Tensor, Tensor)> {
     if let Some(posterior) = &model.posterior {
         let (tangent, key) = (model.tangent(posterior)?, Key::new(config.seed).fold("predict"));
         let classes = model.geometry.iter().find(|layer| layer.is_head).map_or(1, |head| head.operation.widths().0);
@@ -150,6 +157,7 @@ fn logits(config: &RunConfig, model: &Model, count: usize, chunks: Chunks) -> Re
         return Ok((Tensor::f_cat(&all, 1)?, Tensor::f_cat(&labels, 0)?));
     }
     let mut draws = model.draws(config.predict.draws, Key::new(config.seed).fold("predict"))?;
+    draws.first_batch += part.own.start as u64;
     let members = model.network.members();
     let (mut all, mut labels) = (Vec::new(), Vec::new());
     for chunk in chunks {
@@ -165,6 +173,15 @@ fn logits(config: &RunConfig, model: &Model, count: usize, chunks: Chunks) -> Re
         labels.push(truth.to_device(Device::Cpu));
     }
     Ok((Tensor::f_cat(&all, 1)?, Tensor::f_cat(&labels, 0)?))
+}
+
+/// What all processes have seen, in the order of the examples.
+fn gathered((logits, labels): (Tensor, Tensor), part: &OwnPart) -> Result<(Tensor, Tensor)> {
+    let [draws, own, classes] = logits.size3().map(|(draws, own, classes)| [draws, own, classes])?;
+    let (kind, by_row) = (logits.kind(), logits.permute([1, 0, 2]).reshape([own, draws * classes]));
+    let all = part.gathered(&by_row, "logits")?.to_kind(kind).reshape([-1, draws, classes]).permute([1, 0, 2]);
+    let labels = part.gathered(&labels.unsqueeze(1), "labels")?.squeeze_dim(1).to_kind(Kind::Int64);
+    Ok((all.contiguous(), labels))
 }
 
 /// NLL and ECE at a temperature.

@@ -11,6 +11,7 @@ use tch::{Kind, Tensor};
 
 use super::results::assess;
 use super::task::{self, SplitRole, Task};
+use super::together::digest;
 use crate::config::{LinearisedConfig, RunConfig};
 use crate::error::Result;
 use crate::files::{CONFIG_FILE, TEMPERATURE_FILE};
@@ -21,6 +22,7 @@ use crate::record::{RESULTS_FILE, Results, Time};
 use crate::run_folder::posterior::{self, PosteriorRecord};
 use crate::run_folder::{RunContext, forget_measurements, same_classes, same_examples};
 use crate::source::Source;
+use crate::train::group::agree;
 
 /// Fits the posterior that a config asks for to all training data, unchanged, and keeps it in the run's folder. Does nothing
 /// for other configs.
@@ -61,6 +63,9 @@ pub fn fit_posterior(
     let task = task::reopen(predictor, &context.data_root)?;
     task.trained_on().map_or(Ok(()), |now| same_examples(folder, &now))?;
     same_classes(folder, task.classes())?;
+    if let Some(group) = predictor.model.parts.group() {
+        agree(group, "the data", &digest(task.as_ref()))?;
+    }
     let source = task.examples(&predictor.model, SplitRole::Measuring)?;
     let before = posterior::digest(&predictor.model)?;
     predictor.model.posterior = match config.linearised() {
@@ -68,6 +73,16 @@ pub fn fit_posterior(
         None => None,
     };
     let (is_run, is_new) = (folder.join(CONFIG_FILE).exists(), before != posterior::digest(&predictor.model)?);
+    let parts = predictor.model.parts.clone();
+    let has_results =
+        parts.all(measure && is_run && folder.join(RESULTS_FILE).exists(), "whether results are there")?;
+    if !parts.is_first() {
+        // the rest is the first one's, but for the examples that are measured together
+        if has_results {
+            assess((task.as_ref(), context, &predictor.model), None, true)?;
+        }
+        return Ok(FittedPosterior { record: None, results: None, outdated: Vec::new() });
+    }
     if is_run {
         posterior::keep(config, &predictor.model, folder)?;
     } else {
@@ -79,8 +94,7 @@ pub fn fit_posterior(
     if is_run && is_new {
         forget_measurements(folder)?;
     }
-    let has_results = is_run && folder.join(RESULTS_FILE).exists();
-    let results = if measure && has_results { Some(measured_again(task.as_ref(), predictor, context)?) } else { None };
+    let results = if has_results { Some(measured_again(task.as_ref(), predictor, context)?) } else { None };
     Ok(FittedPosterior { record: posterior::record(folder)?, results, outdated })
 }
 

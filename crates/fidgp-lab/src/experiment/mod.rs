@@ -38,6 +38,7 @@ use crate::run_folder::{
     RunContext, from_the_beginning, keep_examples, open_folder, refuse_to_mix, same_classes, same_examples,
 };
 use crate::train::Watch;
+use crate::train::group::agree;
 use fitting::Fitting;
 use members::Place;
 use results::{assess, training_time};
@@ -118,6 +119,9 @@ pub fn evaluate(predictor: &mut Trained, context: &RunContext) -> Result<Results
     let task = task::reopen(predictor, &context.data_root)?;
     same_classes(&context.run, task.classes())?;
     as_many_classes(predictor, task.classes())?;
+    if let Some(group) = predictor.model.parts.group() {
+        agree(group, "the data", &together::digest(task.as_ref()))?;
+    }
     let Trained { config, model, .. } = predictor;
     if are_missing(config, model) {
         let train = task.examples(model, SplitRole::Measuring)?;

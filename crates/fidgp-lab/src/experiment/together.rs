@@ -81,7 +81,7 @@ fn copy<'a>(context: &RunContext<'a>) -> RunContext<'a> {
 }
 
 /// What tells data sets apart: what is trained on and what is tested on.
-fn digest(task: &dyn Task) -> String {
+pub(super) fn digest(task: &dyn Task) -> String {
     let trained_on = task.trained_on().map(|examples| format!("{} {}", examples.examples, examples.sha256));
     format!("{trained_on:?} {:?} {:?}", task.test_sha256(), task.classes())
 }

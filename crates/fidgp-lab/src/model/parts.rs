@@ -28,9 +28,24 @@ impl Parts {
         Self(Some(Arc::clone(group)))
     }
 
+    /// The group, where there is one.
+    pub(crate) fn group(&self) -> Option<&Arc<Group>> {
+        self.0.as_ref()
+    }
+
     /// Whether this process is the first, which writes.
     pub fn is_first(&self) -> bool {
         self.0.as_ref().is_none_or(|group| group.rank() == 0)
+    }
+
+    /// Whether all of them say yes.
+    ///
+    /// # Errors
+    /// When a process is gone.
+    pub fn all(&self, own: bool, what: &str) -> Result<bool> {
+        let Some(group) = &self.0 else { return Ok(own) };
+        let said = if own { "yes" } else { "no" };
+        Ok(group.texts(what, said)?.iter().all(|said| said == "yes"))
     }
 
     /// This process's part of so many batches: one after another, as evenly as can be. Where there is not one for each process
@@ -63,10 +78,24 @@ impl OwnPart {
         let counts = Vec::<i64>::try_from(group.all_gather(&count, what)?.reshape([-1]).to_device(tch::Device::Cpu))?;
         let most = counts.iter().copied().max().unwrap_or(rows);
         let filled = Tensor::zeros([most, width], (Kind::Double, group.device()));
-        filled.narrow(0, 0, rows).copy_(&own);
+        tch::no_grad(|| filled.narrow(0, 0, rows).copy_(&own));
         let all = group.all_gather(&filled, what)?;
         let parts: Vec<_> = (0..).zip(&counts).map(|(rank, &rows)| all.get(rank).narrow(0, 0, rows)).collect();
         Ok(Tensor::cat(&parts, 0).to_device(own.device()))
+    }
+
+    /// Numbers of each example, as many for one as for another: those of all processes in the order of their examples.
+    ///
+    /// # Errors
+    /// When a process is gone.
+    pub fn numbers(&self, own: Vec<Vec<f64>>, what: &str) -> Result<Vec<Vec<f64>>> {
+        if self.group.is_none() {
+            return Ok(own);
+        }
+        let (rows, width) = (own.len() as i64, own.first().map_or(0, Vec::len));
+        let table = Tensor::from_slice(&own.concat()).reshape([rows, width as i64]);
+        let all = Vec::<f64>::try_from(self.gathered(&table, what)?.reshape([-1]))?;
+        Ok(all.chunks_exact(width.max(1)).map(<[f64]>::to_vec).collect())
     }
 
     /// The sum over all processes.

@@ -25,6 +25,7 @@ use crate::record::ood::{Columns, Control};
 use crate::record::{Chosen, OOD_SCHEMA, OodDocument, OodSetRecord, commit};
 use crate::run_folder::posterior;
 use crate::train::checkpoint;
+use crate::train::group::agree;
 
 /// One in so many ID test images is used for choosing, and not in the table.
 const CHOOSING: usize = 10;
@@ -73,6 +74,11 @@ pub(super) struct Compared {
 pub fn run(predictor: &Trained, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Benchmark> {
     let started = Instant::now();
     let images = Images::read(predictor, settings)?;
+    if let Some(group) = predictor.model.parts.group() {
+        let sets = images.ood.iter().map(|(set, pixels)| Ok((set.name.clone(), sha256(pixels)?)));
+        let sets = sets.collect::<Result<Vec<_>>>()?;
+        agree(group, "the data", &format!("{} {} {sets:?}", sha256(&images.fit.pixels)?, sha256(&images.id.pixels)?))?;
+    }
     let observer = observer(predictor, settings, say)?;
     let weights = checkpoint::sha256_of(&predictor.model.store)?;
     let temperature = predictor.model.temperature;

@@ -23,7 +23,7 @@ use super::observed::Observed;
 use super::scorer::named;
 use super::scores::Needs;
 use crate::error::{LabError, Result};
-use crate::model::{MEMBERS, Model, Normalisation};
+use crate::model::{MEMBERS, Model, Normalisation, Parts};
 use crate::predict::{FEATURES, Trained};
 
 /// A pooled input with fewer channels than this has no subspace worth the name.
@@ -41,6 +41,11 @@ pub trait Observe {
     /// As [`Self::observe`].
     fn observe_to_fit(&self, inputs: &Tensor) -> Result<Observed> {
         self.observe(inputs)
+    }
+
+    /// The processes that look together; this one alone, unless the model is shared.
+    fn parts(&self) -> Parts {
+        Parts::default()
     }
 }
 
@@ -304,6 +309,10 @@ impl Observe for ModelObserver<'_> {
 
     fn observe_to_fit(&self, pixels: &Tensor) -> Result<Observed> {
         self.in_turn(pixels, Look::ToFit)
+    }
+
+    fn parts(&self) -> Parts {
+        self.model.parts.clone()
     }
 }
 

@@ -2,6 +2,9 @@
 
 use tch::Tensor;
 
+use crate::error::{LabError, Result};
+use crate::model::OwnPart;
+
 /// What is known about each row of a batch. In f64 on the CPU, but for the products.
 #[derive(Debug, Default)]
 pub struct Observed {
@@ -57,6 +60,31 @@ impl Observed {
             rows: named(parts, |part| &mut part.rows),
             products: named(parts, |part| &mut part.products),
         }
+    }
+
+    /// What all processes have seen, in the order of the rows; without products, which no fit needs.
+    pub(super) fn of_all(self, part: &OwnPart) -> Result<Self> {
+        let all = |own: Tensor| {
+            let (kind, is_vector) = (own.kind(), own.dim() == 1);
+            let all = part.gathered(&if is_vector { own.unsqueeze(1) } else { own }, "what examples look like")?;
+            Ok::<_, LabError>(if is_vector { all.squeeze_dim(1) } else { all }.to_kind(kind))
+        };
+        let one = |own: Option<Tensor>| own.map(all).transpose();
+        let each = |named: Vec<(String, Tensor)>| {
+            named.into_iter().map(|(name, own)| Ok((name, all(own)?))).collect::<Result<Vec<_>>>()
+        };
+        Ok(Self {
+            logits: all(self.logits)?,
+            features: one(self.features)?,
+            perturbed: one(self.perturbed)?,
+            draws: self.draws.map(|(total, mutual)| Ok::<_, LabError>((all(total)?, all(mutual)?))).transpose()?,
+            linearised: one(self.linearised)?,
+            log_density: one(self.log_density)?,
+            pooled: each(self.pooled)?,
+            unexplained: each(self.unexplained)?,
+            rows: each(self.rows)?,
+            products: Vec::new(),
+        })
     }
 
     /// Bytes of what is kept of it for a fit.

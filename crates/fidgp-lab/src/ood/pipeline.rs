@@ -13,7 +13,8 @@ use super::observed::Observed;
 use super::scorer::{Scorer, fixed_recipes};
 use super::scores::{Given, OodScore};
 use super::statistics::{Statistics, StatisticsCache};
-use crate::error::Result;
+use crate::error::{LabError, Result};
+use crate::model::OwnPart;
 use crate::record::ood::Columns;
 
 /// A set with its scores.
@@ -47,10 +48,12 @@ impl<'a> Pipeline<'a> {
 
     /// The same; `say` hears how far it is, and what is done.
     pub fn score_aloud(&self, inputs: &Tensor, batch: usize, name: &str, say: &mut dyn FnMut(&str)) -> Result<Scored> {
-        let mut pace = Pace::new(format!("scoring {name}"), inputs.size()[0]);
+        let batches = inputs.split(batch as i64, 0);
+        let own = self.observer.parts().part(batches.len());
+        let mut pace = Pace::new(format!("scoring {name}"), own.rows(batch, inputs.size()[0] as usize).len() as i64);
         let (mut columns, mut logits, mut features) = (Columns::new(), Vec::new(), Vec::new());
-        for part in inputs.split(batch as i64, 0) {
-            let seen = self.observer.observe(&part)?;
+        for part in &batches[own.own.clone()] {
+            let seen = self.observer.observe(part)?;
             for (name, values) in self.scorer.score(&seen)? {
                 columns.entry(name).or_default().extend(values);
             }
@@ -59,13 +62,25 @@ impl<'a> Pipeline<'a> {
             pace.done(part.size()[0], say);
         }
         say(&format!("scored {name}: {} examples", inputs.size()[0]));
+        let mut columns = columns_of_all(columns, &own)?;
         for (name, made) in &self.recipes {
             let score = made.score(&columns)?;
             columns.insert(name.clone(), score);
         }
-        let features = (features.len() == logits.len()).then(|| Tensor::cat(&features, 0));
-        Ok(Scored { columns, logits: Tensor::cat(&logits, 0), features })
+        let of_all = |tensors: &[Tensor]| {
+            Ok::<_, LabError>(own.gathered(&Tensor::cat(tensors, 0), "scores")?.to_kind(Kind::Float))
+        };
+        let features = (features.len() == logits.len()).then(|| of_all(&features)).transpose()?;
+        Ok(Scored { columns, logits: of_all(&logits)?, features })
     }
+}
+
+/// The scores of all processes, in the order of the rows.
+fn columns_of_all(own: Columns, part: &OwnPart) -> Result<Columns> {
+    let rows = own.values().next().map_or(0, Vec::len);
+    let row = |row: usize| own.values().map(|column| column[row]).collect();
+    let all = part.numbers((0..rows).map(row).collect(), "scores")?;
+    Ok(own.into_keys().enumerate().map(|(i, name)| (name, all.iter().map(|row| row[i]).collect())).collect())
 }
 
 /// Says now and then how far a long look is, and how long it will take.
@@ -120,8 +135,11 @@ pub(super) fn fitted<'a>(
     let fit_on = |kept: &Statistics| {
         Scorer::fit(&Given { kept, first: &first, head, inducing, key: Key::new(fit.seed) }, fit.more)
     };
+    let parts = observer.parts();
     let stored = kept.and_then(StatisticsCache::read);
-    let stored = match stored.filter(|stored| stored.fit_to(&first, fit.rows.size()[0], fit.labels)) {
+    let stored = stored.filter(|stored| stored.fit_to(&first, fit.rows.size()[0], fit.labels));
+    let everywhere = parts.all(stored.is_some(), "whether statistics are kept")?;
+    let stored = match stored.filter(|_| everywhere) {
         Some(stored) => Some((fit_on(&stored)?, stored)).filter(|(scorer, stored)| scorer.knows(&stored.columns)),
         None => None,
     };
@@ -135,18 +153,20 @@ pub(super) fn fitted<'a>(
             "fitting on {rows} ID training examples, of which about {:.0} MB are kept in memory",
             bytes / 1e6
         ));
-        let mut parts = Vec::new();
-        let mut pace = Pace::new("looking at ID training examples".to_owned(), fit.rows.size()[0]);
-        for batch in &batches {
-            parts.push(Observed { products: Vec::new(), ..observer.observe_to_fit(batch)? });
+        let mut seen = Vec::new();
+        let own = parts.part(batches.len());
+        let mut pace =
+            Pace::new("looking at ID training examples".to_owned(), own.rows(fit.batch, rows as usize).len() as i64);
+        for batch in &batches[own.own.clone()] {
+            seen.push(Observed { products: Vec::new(), ..observer.observe_to_fit(batch)? });
             pace.done(batch.size()[0], say);
         }
-        let seen = Observed::join(parts);
+        let seen = Observed::join(seen).of_all(&own)?;
         let mut statistics = Statistics::of(&seen, fit.labels, inducing)?;
         let scorer = fit_on(&statistics)?;
         statistics.columns = scorer.score_fitted(&seen)?;
         say(&format!("fitted on {} ID training examples", fit.rows.size()[0]));
-        if let Some(kept) = kept {
+        if let Some(kept) = kept.filter(|_| parts.is_first()) {
             match kept.keep(&statistics) {
                 Ok(true) => say(&format!("wrote {}: the next benchmark need not fit", kept.path.display())),
                 Ok(false) => say(&format!("{} holds fuller statistics and stays as it is", kept.path.display())),

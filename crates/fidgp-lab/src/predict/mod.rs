@@ -11,6 +11,7 @@ pub mod files;
 mod numbers;
 mod pixels;
 mod predictor;
+mod together;
 mod trained;
 
 pub use any::{Inputs, Predictions};

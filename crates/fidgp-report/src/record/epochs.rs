@@ -22,32 +22,32 @@ pub struct EpochRecord {
     /// Optimiser steps done.
     pub step: usize,
     /// Training objective, mean over the epoch.
-    #[serde(deserialize_with = "nullable::number")]
+    #[serde(with = "nullable::number")]
     pub loss: f64,
     /// Its data part: the training negative log-likelihood.
-    #[serde(deserialize_with = "nullable::number")]
+    #[serde(with = "nullable::number")]
     pub nll: f64,
     /// KL of the inducing weights, nats.
-    #[serde(deserialize_with = "nullable::number")]
+    #[serde(with = "nullable::number")]
     pub kl_inducing: f64,
     /// KL of the conditionals, nats.
-    #[serde(deserialize_with = "nullable::number")]
+    #[serde(with = "nullable::number")]
     pub kl_conditional: f64,
     /// Weight of the KL in this epoch.
-    #[serde(deserialize_with = "nullable::number")]
+    #[serde(with = "nullable::number")]
     pub beta: f64,
     /// Smallest conditional scale of any layer; `None` for a network without inducing layers.
     pub lambda_min: Option<f64>,
     /// Largest conditional scale of any layer.
     pub lambda_max: Option<f64>,
     /// Learning rate at the end of the epoch.
-    #[serde(deserialize_with = "nullable::number")]
+    #[serde(with = "nullable::number")]
     pub learning_rate: f64,
     /// Wall-clock seconds of this epoch.
-    #[serde(deserialize_with = "nullable::number")]
+    #[serde(with = "nullable::number")]
     pub seconds: f64,
     /// Metrics per part of the data, for example `{"validation": {"NLL": 0.1}}`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "nullable::parts")]
     pub metrics: BTreeMap<String, Metrics>,
 }
 

@@ -25,19 +25,19 @@ pub struct Regression1d {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Grid {
     /// Inputs, rising.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub x: Vec<f64>,
     /// The noiseless truth.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub truth: Vec<f64>,
     /// Mean of the prediction.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub mean: Vec<f64>,
     /// Standard deviation of the mean over weight draws: what more data would reduce.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub epistemic_sd: Vec<f64>,
     /// Standard deviation of the noise as the model sees it: what no data would reduce.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub noise_sd: Vec<f64>,
 }
 
@@ -45,10 +45,10 @@ pub struct Grid {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Points {
     /// Inputs.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub x: Vec<f64>,
     /// Targets.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub y: Vec<f64>,
 }
 
@@ -59,16 +59,16 @@ pub struct Forecasts {
     /// All test rows.
     pub rows: usize,
     /// True targets.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub observed: Vec<f64>,
     /// Means of the predictions.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub mean: Vec<f64>,
     /// Standard deviations of the mean over weight draws.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub epistemic_sd: Vec<f64>,
     /// Standard deviations of the noise as the model sees it.
-    #[serde(deserialize_with = "numbers")]
+    #[serde(with = "numbers")]
     pub noise_sd: Vec<f64>,
     /// Levels of central intervals, `[level, part of all test rows inside]`.
     pub coverage: Vec<[f64; 2]>,

@@ -1,6 +1,6 @@
 //! What a run leaves behind: `results.json` (one document, versioned) and `metrics.jsonl` (one line per epoch).
 //!
-//! Every field is described in `docs/results-schema.md`. A number that is not finite is written as `null`, because
+//! Every field is described in `docs/results-schema.md`. A number that is not finite is written `not finite`, because
 //! JSON has no other word for it, and read back as `None` (a metric) or NaN (a point of a curve).
 
 /// Which code ran.

@@ -42,6 +42,7 @@ pub struct Results {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicts_with: Option<String>,
     /// Test metrics; with splits, their means.
+    #[serde(with = "super::nullable::metrics")]
     pub metrics: Metrics,
     /// What must be said with a value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

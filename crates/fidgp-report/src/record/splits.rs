@@ -12,6 +12,7 @@ pub struct SplitMetrics {
     /// Number of the split, from 0.
     pub split: usize,
     /// Its test metrics.
+    #[serde(with = "super::nullable::metrics")]
     pub metrics: Metrics,
     /// Seconds of its training; none in records of before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
