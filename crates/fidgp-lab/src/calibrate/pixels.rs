@@ -44,7 +44,7 @@ pub(super) fn rules(trained: &mut Trained, request: &Request, progress: Progress
     let mut found = pixels(&said, &named, &request.asked, origin)?;
     if request.from == From::Validation && config.train.select == crate::config::Select::Best {
         found.notes.push(
-            "the epoch was chosen by these pictures (train.select = \"best\"): the promises hold nearly".to_owned(),
+            "the epoch was chosen by these pictures (train.select = \"best\"): the guarantees hold only approximately".to_owned(),
         );
     }
     Ok(found)
@@ -59,7 +59,7 @@ fn refuse_others(request: &Request) -> Result<()> {
     }
     for (option, given) in [
         ("--target-inputs", request.target_inputs.is_some()),
-        ("--foreign", !request.foreign.is_empty()),
+        ("--ood-inputs", !request.foreign.is_empty()),
         ("--coverage", request.asked.coverage.is_some()),
         ("--wrong-beyond", request.asked.wrong_beyond.is_some()),
         ("--ood-score", request.ood_score.is_some()),
