@@ -76,8 +76,7 @@ pub enum Command {
     Verify(Verify),
     /// List the known data sets, or check one on disk
     Data(Data),
-    /// Show versions, devices and folders, and check the installation
-    Doctor,
+    Doctor(Doctor),
     Completions(Completions),
     Man(Man),
 }
@@ -419,6 +418,14 @@ pub struct Verify {
 pub enum Precision {
     F64,
     F32,
+}
+
+/// Show versions, devices and folders, and check the installation
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -100,7 +100,7 @@ fn run(command: &Command, cuda: &fidgp_torch::CudaLibrary) -> Outcome {
         Command::Cost(arguments) => commands::cost::run(arguments),
         Command::Verify(arguments) => commands::verify::run(arguments),
         Command::Data(arguments) => commands::data::run(arguments),
-        Command::Doctor => commands::doctor::run(cuda),
+        Command::Doctor(arguments) => commands::doctor::run(arguments, cuda),
         Command::Completions(arguments) => commands::documents::completions(arguments),
         Command::Man(arguments) => commands::documents::man(arguments),
     }

@@ -6,14 +6,16 @@ use fidgp::Key;
 use fidgp::linalg::{Check, Jitter, Named, cholesky};
 use fidgp_lab::device::{engine, wrong_engine};
 use fidgp_torch::CudaLibrary;
+use serde_json::json;
 use tch::{Device, Kind};
 
 use super::Outcome;
+use crate::args::Doctor;
 
-pub fn run(cuda: &CudaLibrary) -> Outcome {
+pub fn run(arguments: &Doctor, cuda: &CudaLibrary) -> Outcome {
     let mut healthy = true;
-    let mut lines = Vec::new();
-    let mut line = |name: &str, value: String| lines.push(format!("{name:14} {value}"));
+    let mut found: Vec<(&str, String)> = Vec::new();
+    let mut line = |name: &'static str, value: String| found.push((name, value));
     line("fidgp", env!("CARGO_PKG_VERSION").to_owned());
     line("engine", format!("{} through tch 0.24", engine()));
     line(
@@ -47,17 +49,22 @@ pub fn run(cuda: &CudaLibrary) -> Outcome {
         healthy &= checked.is_ok();
         line("self-check", format!("{device:?}: {}", checked.map_or_else(|error| error, |()| "ok".to_owned())));
     }
-    if let Some(advice) = cuda.advice() {
-        lines.push(format!("\nhint: {advice}"));
-    }
+    let mut notes: Vec<String> = cuda.advice().map(|advice| format!("hint: {advice}")).into_iter().collect();
     if let Some(why) = wrong_engine() {
-        lines.push(format!("\nerror: {why}"));
+        notes.push(format!("error: {why}"));
         healthy = false;
     }
     if !healthy {
-        lines.push("\nThe engine does not compute what it should. Run scripts/setup again, or point LIBTORCH at a libtorch 2.11.0.".to_owned());
+        notes.push("The engine does not compute what it should. Run scripts/setup again, or point LIBTORCH at a libtorch 2.11.0.".to_owned());
     }
-    super::print(&(lines.join("\n") + "\n"))?;
+    if arguments.json {
+        let found: Vec<_> = found.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+        super::print_json(&json!({"healthy": healthy, "found": found, "notes": notes}))?;
+    } else {
+        let lines = found.iter().map(|(name, value)| format!("{name:14} {value}\n"));
+        let notes = notes.iter().map(|note| format!("\n{note}\n"));
+        super::print(&lines.chain(notes).collect::<String>())?;
+    }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -83,6 +83,8 @@ fn the_doctor_finds_this_machine_healthy() {
         assert!(said.out.lines().any(|line| line.starts_with(name)), "{name}: {}", said.out);
     }
     assert!(said.out.contains("Cpu: ok"), "{}", said.out);
+    let told: Value = serde_json::from_str(&Place::new().fidgp(&["doctor", "--json"]).ends(0).out).expect("JSON");
+    assert_eq!((&told["healthy"], &told["found"][0]["name"]), (&json!(true), &json!("fidgp")));
 }
 
 /// A library before libtorch's that says another version: what is loaded counts, not what was compiled against.

@@ -282,7 +282,7 @@ fn the_report_of_a_calibrated_model_begins_with_a_verdict() {
 
     place.fidgp(&["export", "run", "--out", "model"]).ends(0);
     report("model").ends(0);
-    assert!(page("model").contains("It is off by "));
+    assert!(page("model").contains("Its predictions are off by "));
     place.fidgp(&["report", "model", "run"]).ends(2).says(&["`model` is a model folder"]);
     fs::remove_file(place.path("model/trust.json")).unwrap();
     report("model").ends(2).says(&["`model` has no trust.json", "fidgp calibrate model"]);

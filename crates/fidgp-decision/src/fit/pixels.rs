@@ -42,7 +42,7 @@ pub fn pixels(pictures: &[PixelEvidence], named: &Named, asked: &Asked, origin: 
     let unseen: Vec<_> = (0..named.classes.len()).filter(|&class| own.iter().all(|one| one.lacks(class))).collect();
     if asked.by_class && !unseen.is_empty() {
         let names: Vec<_> = unseen.iter().map(|&class| name_of(&named.classes, class)).collect();
-        notes.push(format!("no picture has a pixel of {}: nothing is promised for it", names.join(", ")));
+        notes.push(format!("no picture has a pixel of {}: there is no guarantee for it", names.join(", ")));
     }
     notes.push(
         "sets of pixels are all that is fitted: no picture is abstained from or called out of distribution".to_owned(),

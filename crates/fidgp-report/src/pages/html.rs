@@ -35,8 +35,9 @@ fn figure(figure: &Drawing) -> Markup {
         count => format!(" {count} points are not finite numbers and are not drawn."),
     };
     let (text, file) = (format!("{}{skipped} ", figure.caption), format!("{}.svg", figure.id));
+    let largest = format!("max-width:{:.0}px", 1.4 * figure.width()); // a small drawing is not blown up
     html! {
-        figure class=[(figure.width() > 600.0).then_some("wide")] {
+        figure class=[(figure.width() > 600.0).then_some("wide")] style=(largest) {
             (PreEscaped(figure.inline()))
             figcaption { (prose(text.trim_start())) a href=(file) { (file) } }
         }
