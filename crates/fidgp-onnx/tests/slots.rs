@@ -180,7 +180,7 @@ fn an_export_holds_the_weights_as_the_file_does() {
             draws: vec![store.variables().into_iter().collect()],
             normalisation: None,
             axes: 2,
-            outputs: Outputs::Classes { classes: 3, temperature: 1.0 },
+            outputs: Outputs::Classes { classes: 3, temperature: 1.0, map: None },
             rules: None,
             metadata: BTreeMap::new(),
             half: false,
