@@ -8,7 +8,7 @@ use fidgp_data::file_sha256;
 use fidgp_decision::Calibration;
 use fidgp_metrics::recalibration::Recalibration;
 use fidgp_onnx::{Exported, Graph, Import, Outputs, Rules, Source, Wanted};
-use tch::{Kind, Tensor};
+use tch::Tensor;
 use toml::Value;
 
 use super::values::{self, Values, Variables};
