@@ -198,7 +198,7 @@ fn a_network_for_a_table_is_wrapped() {
     let words = ["wrap", "houses.toml", "--device", "cpu", "--data", "data", "--out", "run"];
     let said = place.fidgp(&[&words[..], &weights].concat()).ends(0);
     assert!(said.out.contains("40 test rows") && said.out.contains("RMSE"), "{}", said.out);
-    let said = place.fidgp(&[&words[..5], &["--data", "data", "--json"], &weights].concat()).ends(0);
+    let said = place.fidgp(&[&words[..6], &["--json"], &weights].concat()).ends(0);
     let report: Value = serde_json::from_str(&said.out).unwrap();
     let stages = report["stages"].as_array().unwrap();
     let rmse: Vec<f64> = stages.iter().map(|stage| stage["rmse"].as_f64().unwrap()).collect();

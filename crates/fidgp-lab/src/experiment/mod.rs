@@ -22,7 +22,7 @@ pub use dry::{DryRun, dry_run};
 pub use linearise::{FittedPosterior, fit_posterior};
 pub use task::{Spreads, Task};
 pub use together::run_together;
-pub use wrap::{Stage, WrapReport, wrap};
+pub use wrap::{Stage, WrapReport};
 
 use std::sync::Arc;
 
@@ -62,6 +62,18 @@ pub fn run(config: &RunConfig, context: &RunContext, watch: &mut (dyn Watch + Se
         return splits::run(data.as_ref(), context, watch).map(Some);
     }
     run_task(task::open(config, &context.data_root)?.as_ref(), context, watch)
+}
+
+/// Wraps the network whose weights a config names and measures it before and after; with `save`, leaves a run folder that
+/// `fidgp train --resume` trains from its first step. `say` hears about the progress.
+///
+/// # Errors
+/// When the config names no weights or no Bayesian layers, or weights and data do not fit it.
+pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn FnMut(&str)) -> Result<WrapReport> {
+    if wrap_rows::is_for(config) {
+        return wrap_rows::wrap(config, context, save, say);
+    }
+    wrap::wrap(config, context, save, say)
 }
 
 /// Trains, evaluates and records a network for a task, which need not be one of ours. Everything it leaves is in

@@ -11,8 +11,7 @@ use super::inert::judged;
 use super::linearise::fit_linearised;
 use super::start;
 use super::task::{self, HeldOut, Set, Sets, SplitRole};
-use super::wrap_rows;
-use crate::config::{LinearisedConfig, PosteriorConfig, RunConfig};
+use crate::config::{LinearisedConfig, PosteriorConfig, RunConfig, StartConfig};
 use crate::error::{LabError, Result};
 use crate::evaluate;
 use crate::model::{Model, OwnPart};
@@ -80,12 +79,8 @@ impl Stage {
     }
 }
 
-/// Wraps the network whose weights a config names and measures it before and after; with `save`, leaves a run folder that
-/// `fidgp train --resume` trains from its first step. `say` hears about the progress.
-///
-/// # Errors
-/// When the config names no weights or no Bayesian layers, or weights and data do not fit it.
-pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn FnMut(&str)) -> Result<WrapReport> {
+/// The weights a config names; refuses what cannot be wrapped.
+pub(super) fn checked<'a>(config: &'a RunConfig, context: &RunContext, save: bool) -> Result<&'a StartConfig> {
     config.check()?;
     let file =
         config.start.as_ref().ok_or_else(|| LabError::config("start.weights", "is missing; pass --weights FILE"))?;
@@ -96,9 +91,17 @@ pub fn wrap(config: &RunConfig, context: &RunContext, save: bool, say: &mut dyn 
     if save {
         refuse_to_mix(config, context)?;
     }
-    if wrap_rows::is_for(config) {
-        return wrap_rows::wrap(config, context, save, say);
-    }
+    Ok(file)
+}
+
+/// Wraps a network for pictures.
+pub(super) fn wrap(
+    config: &RunConfig,
+    context: &RunContext,
+    save: bool,
+    say: &mut dyn FnMut(&str),
+) -> Result<WrapReport> {
+    let file = checked(config, context, save)?;
     let (train, test) = match Sets::read(config, &context.data_root) {
         Ok(sets) => (Ok(sets.train), sets.test),
         Err(error) if config.normalisation.as_ref().is_none_or(|given| given.statistics().is_none()) => {

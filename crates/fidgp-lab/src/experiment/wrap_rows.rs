@@ -3,7 +3,7 @@
 use super::inert::judged;
 use super::linearise::fit_linearised;
 use super::task::{self, HeldOut, SplitRole, Task, Want};
-use super::wrap::{Stage, WrapReport, with_posterior};
+use super::wrap::{Stage, WrapReport, checked, with_posterior};
 use super::{norms, start};
 use crate::config::{DataConfig, RunConfig};
 use crate::error::{LabError, Result};
@@ -25,20 +25,20 @@ pub(super) fn wrap(
     save: bool,
     say: &mut dyn FnMut(&str),
 ) -> Result<WrapReport> {
+    let statistics_images = checked(config, context, save)?.statistics_images;
     let (config, _) = with_posterior(config.clone(), None)?;
     let task = task::open(&config, &context.data_root)?;
     let (task, config) = (task.as_ref(), task.config().clone());
-    let file =
-        config.start.as_ref().ok_or_else(|| LabError::config("start.weights", "is missing; pass --weights FILE"))?;
+    let file = config.start.as_ref().map(|start| start.weights.clone()).unwrap_or_default();
     let signature = task.signature()?;
-    let (plain, weights) = start::plain(&config, &signature, &file.weights, context.device)?;
+    let (plain, weights) = start::plain(&config, &signature, &file, context.device)?;
     let mut model = Model::init(&config, &signature, context.device)?;
     say("measuring the trained network on the test rows");
     let mut stages = vec![stage("trained network", task, &plain, 1)?];
     let begun = start::wrap(&model, &plain)?;
     let rows = task.examples(&model, SplitRole::Measuring)?;
-    let statistics_kept = (file.statistics_images == 0).then(|| "start.statistics_images is 0".to_owned());
-    start::reestimate(&config, &model, rows.as_ref(), file.statistics_images)?;
+    let statistics_kept = (statistics_images == 0).then(|| "start.statistics_images is 0".to_owned());
+    start::reestimate(&config, &model, rows.as_ref(), statistics_images)?;
     norms::estimate(&config, &mut model, rows.as_ref())?;
     let draws = config.predict.draws;
     let name = format!("wrapped, mean of {draws} weight draw{}", if draws == 1 { "" } else { "s" });

@@ -8,7 +8,7 @@ use fidgp_data::file_sha256;
 use fidgp_decision::Calibration;
 use fidgp_metrics::recalibration::Recalibration;
 use fidgp_onnx::{Exported, Graph, Import, Outputs, Rules, Source, Wanted};
-use tch::{Kind, Tensor};
+use tch::Tensor;
 use toml::Value;
 
 use super::values::{self, Values, Variables};
@@ -75,7 +75,7 @@ pub fn export_graph(folder: &Path, trained: &Trained, request: &GraphRequest, ou
         source,
         import: &import,
         draws,
-        normalisation: if request.normalised { None } else { normalisation(trained)? },
+        normalisation: if request.normalised { None } else { values::normalisation(trained)? },
         axes: if matches!(signature, Signature::Classification { .. }) { 4 } else { 2 },
         outputs,
         rules: rules.map(|(rules, _)| rules),
@@ -177,16 +177,6 @@ fn scaling(trained: &Trained) -> Result<Option<[Vec<f64>; 2]>> {
             Err(LabError::config("--format onnx", why))
         }
     }
-}
-
-/// What inputs are normalised with; pictures are 0 to 255.
-pub(super) fn normalisation(trained: &Trained) -> Result<Option<[Vec<f64>; 2]>> {
-    if let Some(normalisation) = &trained.model.normalisation {
-        let (mean, sd) = normalisation.statistics();
-        let scaled = |values: &Tensor| Vec::<f64>::try_from(values.to_kind(Kind::Double) * 255.0);
-        return Ok(Some([scaled(mean)?, scaled(sd)?]));
-    }
-    Ok(trained.table.as_ref().map(|table| [table.scale.feature_mean.clone(), table.scale.feature_sd.clone()]))
 }
 
 /// The network's variables, plain, for each draw.

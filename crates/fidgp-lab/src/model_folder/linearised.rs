@@ -219,7 +219,7 @@ fn classes_wanted(trained: &Trained, request: &GraphRequest) -> Result<Wanted> {
 fn pictures(trained: &Trained, image: &[i64; 3], request: &GraphRequest) -> Result<[Tensor; 2]> {
     let shape = [&[PICTURES], &image[..]].concat();
     let pixels = Key::new(7).fold("export").uniform(&shape, Kind::Float, Device::Cpu).f_mul_scalar(255.0)?.f_floor()?;
-    let [mean, sd] = super::graph::normalisation(trained)?
+    let [mean, sd] = super::values::normalisation(trained)?
         .ok_or_else(|| LabError::config("--draws", "= linearised needs what pictures are normalised with"))?
         .map(|list| Tensor::from_slice(&list).view([1, -1, 1, 1]));
     let standard = ((&pixels - mean) / sd).to_kind(Kind::Float);

@@ -105,6 +105,16 @@ impl<'a> Values<'a> {
     }
 }
 
+/// What inputs are normalised with; pictures are 0 to 255.
+pub(super) fn normalisation(trained: &Trained) -> Result<Option<[Vec<f64>; 2]>> {
+    if let Some(normalisation) = &trained.model.normalisation {
+        let (mean, sd) = normalisation.statistics();
+        let scaled = |values: &Tensor| Vec::<f64>::try_from(values.to_kind(Kind::Double) * 255.0);
+        return Ok(Some([scaled(mean)?, scaled(sd)?]));
+    }
+    Ok(trained.table.as_ref().map(|table| [table.scale.feature_mean.clone(), table.scale.feature_sd.clone()]))
+}
+
 /// Variables of the network that are no parts of an inducing weight.
 fn plain_variables(model: &Model) -> BTreeMap<String, Tensor> {
     let mut held = BTreeMap::new();
