@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::at_least_1;
 
-/// Train with several processes on this machine.
+/// Train or evaluate with several processes on this machine.
 ///
-/// Each process computes a part of every batch. The run folder is the same as that of `fidgp train` with the same options.
-/// For several machines use torchrun, srun or mpirun with `fidgp train`: see docs/use/several-machines.md.
+/// Each process computes a part of every batch. What is written is the same as that of one process with the same options.
+/// For several machines use torchrun, srun or mpirun: see docs/use/several-machines.md.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  fidgp launch -n 2 train configs/cifar10-resnet20-fidgp.toml --data ~/data")]
 pub struct Launch {
@@ -19,7 +19,7 @@ pub struct Launch {
     /// How often to restart all processes from the last checkpoint if one fails
     #[arg(long, default_value = "0")]
     pub restarts: u64,
-    /// `train` and its options
+    /// `train`, `eval`, `calibrate`, `fit-posterior`, `ood` or `compare`, and its options
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
