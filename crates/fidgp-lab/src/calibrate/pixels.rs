@@ -44,7 +44,8 @@ pub(super) fn rules(trained: &mut Trained, request: &Request, progress: Progress
     let mut found = pixels(&said, &named, &request.asked, origin)?;
     if request.from == From::Validation && config.train.select == crate::config::Select::Best {
         found.notes.push(
-            "the epoch was chosen by these pictures (train.select = \"best\"): the guarantees hold only approximately".to_owned(),
+            "the epoch was chosen by these pictures (train.select = \"best\"): the guarantees hold only approximately"
+                .to_owned(),
         );
     }
     Ok(found)
