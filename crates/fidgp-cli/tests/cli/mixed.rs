@@ -633,7 +633,7 @@ fn a_parquet_file_is_a_table() {
     fs::copy(own.join("houses.parquet"), place.path("houses.parquet")).unwrap();
     let said = place.fidgp(&["data", "check", "houses.parquet"]).ends(0).out;
     assert!(["city", "sold on", "garden"].iter().all(|name| said.contains(name)), "{said}");
-    fidgp(&place, &["init", "houses.parquet", "--target", "price"]).ends(0);
+    place.fidgp(&["init", "houses.parquet", "--target", "price"]).ends(0);
     fidgp(&place, &["train", "config.toml", "--set", "train.epochs=3", "--set", "train.kl.annealing_epochs=0"]).ends(0);
     fidgp(&place, &["calibrate", "runs/houses"]).ends(0);
     let found = inputs(&fidgp(&place, &["predict", "runs/houses", "houses.parquet", "--json"]).ends(0));
