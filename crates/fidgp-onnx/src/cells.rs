@@ -132,14 +132,14 @@ impl Search<'_> {
         let shape = Shape::Linear { inputs, outputs: rows, bias: bias.is_some() };
         let name = self.name(root, direction, side);
         let mut layer = Found::of(self.graph, name, shape, [Some(root), bias.map(|(root, _)| *root)]);
-        self.hold(&mut layer, 0, order, vec![rows, inputs])?;
+        Self::hold(&mut layer, 0, order, vec![rows, inputs])?;
         if let Some((_, order)) = bias {
-            self.hold(&mut layer, 1, order, vec![rows])?;
+            Self::hold(&mut layer, 1, order, vec![rows])?;
         }
         Some(layer)
     }
 
-    fn hold(&self, layer: &mut Found, index: usize, order: &[i64], shape: Vec<i64>) -> Option<()> {
+    fn hold(layer: &mut Found, index: usize, order: &[i64], shape: Vec<i64>) -> Option<()> {
         let same = order.iter().copied().eq(0..order.len() as i64) && layer.shapes[index] == shape;
         let own = layer.shapes[index].clone();
         let layout = if same { Layout::Same } else { Layout::Rows { order: order.to_vec(), shape: own } };

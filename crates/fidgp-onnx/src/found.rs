@@ -122,7 +122,9 @@ impl Found {
             let held = layout.held(own)?;
             self.tensors[index] = Some(shape.as_ref().map_or(Ok(held.shallow_clone()), |shape| held.f_reshape(shape))?);
         }
-        shape.into_iter().for_each(|shape| self.shapes[index] = shape);
+        if let Some(shape) = shape {
+            self.shapes[index] = shape;
+        }
         self.layouts[index] = layout;
         Ok(())
     }

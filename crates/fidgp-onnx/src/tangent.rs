@@ -150,7 +150,7 @@ impl Law<'_> {
     /// `Rᵀ vec J` of every row.
     fn turned(&mut self, parts: &[String], root: &Tensor) -> Result<String> {
         let names: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let writer = &mut self.backward.writer;
+        let writer = &mut *self.backward.writer;
         let all = writer.node_with("Concat", &names, "fidgp/jacobian", &[("axis", 1)]);
         let root = writer.constant("fidgp/root", root)?;
         Ok(writer.node("MatMul", &[&all, &root], "fidgp/turned"))
@@ -259,7 +259,7 @@ impl Law<'_> {
     /// `Σ_k p_k ‖y − m_k‖² = ‖y − Σ p_k m_k‖² + Σ p_k m_k² − ‖Σ p_k m_k‖²`; all less the mean of the centres first, since f32 has
     /// few digits. `[N]`
     fn distance(&mut self, turned: &str, output: &str, centres: &Tensor) -> Result<String> {
-        let writer = &mut self.backward.writer;
+        let writer = &mut *self.backward.writer;
         let mean = centres.f_mean_dim(0, true, centres.kind())?;
         let centred = centres.f_sub(&mean)?;
         let middle = writer.constant("fidgp/middle", &mean)?;
@@ -268,7 +268,7 @@ impl Law<'_> {
             return Ok(self.energy(&away));
         }
         let shares = self.backward.make_with("Softmax", &[output], &[("axis", -1)]);
-        let writer = &mut self.backward.writer;
+        let writer = &mut *self.backward.writer;
         let squares = centred.f_square()?.f_sum_dim_intlist(1, true, centred.kind())?;
         let squares = writer.constant("fidgp/squares", &squares)?;
         let centres = writer.constant("fidgp/centres", &centred)?;
@@ -304,7 +304,7 @@ impl Law<'_> {
         let names: Vec<&str> = words.iter().map(String::as_str).collect();
         let made = self.backward.make("Conv", &names);
         if let Some(own) = self.backward.writer.graph.node.last_mut() {
-            own.attribute = node.attribute.clone();
+            own.attribute.clone_from(&node.attribute);
         }
         let axes: Vec<i64> = (2..=kernel.len() as i64).collect();
         Ok(self.sum(&made, &axes))

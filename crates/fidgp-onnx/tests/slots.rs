@@ -17,6 +17,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the file is ours")]
 fn stored(name: &str) -> HashMap<String, Tensor> {
     Tensor::read_safetensors(fixture(&format!("{name}.safetensors"))).unwrap().into_iter().collect()
 }
@@ -109,7 +110,9 @@ fn networks_give_what_onnxruntime_gives_at_once_and_step_by_step() {
             let mut trained: Vec<_> = variables.into_iter().filter(|(_, one)| one.requires_grad()).collect();
             trained.sort_by(|one, other| one.0.cmp(&other.0));
             gradients.push(trained.iter().map(|(_, one)| one.grad().copy()).collect::<Vec<_>>());
-            trained.iter_mut().for_each(|(_, one)| one.zero_grad());
+            for (_, one) in &mut trained {
+                one.zero_grad();
+            }
         }
         for (one, other) in gradients[0].iter().zip(&gradients[1]) {
             assert!(gap(one, other) < 1e-4, "{name}");

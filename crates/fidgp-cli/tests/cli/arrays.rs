@@ -140,7 +140,7 @@ fn classes_get_a_linearised_posterior() {
     fs::remove_file(place.path("run/temperature.json")).unwrap();
     fs::remove_file(place.path("run/calibration.json")).unwrap();
     let features = fit(&["--set", "posterior.examples=30"]);
-    assert_eq!((&features["features"], &features["structure"]), (&true.into(), &"kronecker".into()));
+    assert_eq!((&features["features"], &features["structure"]), (&true.into(), &"classes".into()));
     let after = said("run");
     assert!(after[0]["epistemic"].as_f64().unwrap() > 0.0 && after != before, "{after}");
     let eval = place.fidgp(&["eval", "run", "--device", "cpu", "--data", "data", "--json"]).ends(0);

@@ -70,7 +70,7 @@ fn a_wrapped_network_starts_at_the_trained_one_and_is_trained_on() {
     assert_eq!(stage(0)["accuracy"], stage(1)["accuracy"], "{said}");
     assert!((stage(0)["nll"].as_f64().unwrap() - stage(1)["nll"].as_f64().unwrap()).abs() < 1e-3, "{said}");
     assert_eq!(said["stages"].as_array().unwrap().len(), 5);
-    assert!(stage(4)["name"].as_str().unwrap().contains("linearised posterior (kronecker, features of"), "{said}");
+    assert!(stage(4)["name"].as_str().unwrap().contains("linearised posterior (classes, features of"), "{said}");
     assert!(said["uncertainty"]["share"].as_f64().unwrap() > 0.005, "{}", said["uncertainty"]);
     assert_eq!(json(&place.path("wrapped/posterior.json"))["step"], 0);
     let drawn = ["--weights", weights, "--set", "posterior.kind=flow"];

@@ -276,14 +276,12 @@ impl Sheet {
 
     /// The number of a cell of a file that has no lines.
     fn number(&self, row: usize, column: usize, cell: &str) -> Result<f64> {
-        match cell.parse::<f64>() {
-            Ok(number) => self.finite(row, column, number),
-            Err(_) => {
-                let what = if is_missing(cell) { "no value" } else { "no number" };
-                let problem = format!("row {row} holds {what} (column `{}`)", self.names[column]);
-                Err(Error::file(&self.file, problem, ADVICE))
-            }
+        if let Ok(number) = cell.parse::<f64>() {
+            return self.finite(row, column, number);
         }
+        let what = if is_missing(cell) { "no value" } else { "no number" };
+        let problem = format!("row {row} holds {what} (column `{}`)", self.names[column]);
+        Err(Error::file(&self.file, problem, ADVICE))
     }
 
     fn finite(&self, row: usize, column: usize, value: f64) -> Result<f64> {

@@ -237,7 +237,8 @@ mod tests {
         let said = usable(|row| format!("{:02}/{:02}/2024", 1 + row % 12, 1 + row % 28)).unwrap_err().to_string();
         assert!(said.contains("line 14") && said.contains("is not a date"), "{said}");
         assert_eq!(usable(|row| format!("{:02}/01/2024", 1 + row % 12)).unwrap(), Holds::Dates);
-        let named = |row: usize| if row % 8 == 0 { "2024-01-31".to_owned() } else { format!("group {}", row % 3) };
+        let named =
+            |row: usize| if row.is_multiple_of(8) { "2024-01-31".to_owned() } else { format!("group {}", row % 3) };
         assert_eq!(usable(named).unwrap(), Holds::Texts, "a date among names is a name");
     }
 }

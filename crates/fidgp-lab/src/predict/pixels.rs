@@ -54,16 +54,12 @@ impl SetsSaid {
         let held = probs.ge(rule.threshold.unwrap_or(0.0)).logical_or(&probs.ge_tensor(&best));
         let share = |held: &Tensor| held.to_kind(Kind::Double).mean(Kind::Double).double_value(&[]);
         let PixelSets { level, class, .. } = *rule;
-        Ok(match class {
-            Some(class) => {
-                Self { level, class: Some(class), mean: share(&held.f_select(0, class as i64)?), single: None }
-            }
-            None => {
-                let sizes = held.to_kind(Kind::Double).sum_dim_intlist(0, false, Kind::Double);
-                let mean = sizes.mean(Kind::Double).double_value(&[]);
-                Self { level, class: None, mean, single: Some(share(&sizes.le(1.0))) }
-            }
-        })
+        if let Some(class) = class {
+            return Ok(Self { level, class: Some(class), mean: share(&held.f_select(0, class as i64)?), single: None });
+        }
+        let sizes = held.to_kind(Kind::Double).sum_dim_intlist(0, false, Kind::Double);
+        let mean = sizes.mean(Kind::Double).double_value(&[]);
+        Ok(Self { level, class: None, mean, single: Some(share(&sizes.le(1.0))) })
     }
 }
 

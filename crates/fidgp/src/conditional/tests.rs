@@ -44,7 +44,7 @@ fn computed(sizes: Sizes, stacked: bool) -> Vec<Tensor> {
     };
     let noise = MatheronNoise::draw(Key::new(4), sizes, &mut |key, shape| {
         let normal = key.normal(shape, Kind::Double, Device::Cpu);
-        if stacked { normal.unsqueeze(if shape.len() == 3 { 1 } else { 0 }) } else { normal }
+        if stacked { normal.unsqueeze(i64::from(shape.len() == 3)) } else { normal }
     });
     let weight = matheron(&factors, &of(0), &of(1), &noise).unwrap().reshape([d_out, d_in]);
     (&weight * Key::new(6).normal(&[d_out, d_in], Kind::Double, Device::Cpu)).sum(Kind::Double).backward();
