@@ -258,8 +258,8 @@ struct Found {
 fn is_required(text: &str, path: &str) -> bool {
     let mut table: Table = text.parse().expect("TOML");
     let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let within = above.split('.').filter(|step| !step.is_empty());
-    let holder = within.fold(Some(&mut table), |table, step| table?.get_mut(step)?.as_table_mut());
+    let mut within = above.split('.').filter(|step| !step.is_empty());
+    let holder = within.try_fold(&mut table, |table, step| table.get_mut(step)?.as_table_mut());
     holder.is_some_and(|holder| holder.remove(name).is_some()) && parse(&table.to_string(), &[]).is_err()
 }
 
