@@ -5,7 +5,7 @@ use tch::Tensor;
 use crate::error::Result;
 use crate::finish::{self, Map};
 use crate::tangent::Stated;
-use crate::writer::Writer;
+use crate::writer::{Made, Writer};
 
 /// Steps of Newton and Schulz: directions with less than 1e-11 of the variance are not followed to their end.
 const STEPS: usize = 32;
@@ -26,7 +26,7 @@ pub(crate) fn write(
     normals: &Tensor,
     (classes, temperature, map): (i64, f64, Option<&Map>),
 ) -> Result<()> {
-    let mut made = Made { writer, count: 0 };
+    let mut made = Made::new(writer, "fidgp/logits");
     let (middle, count) = (made.list(&[1]), normals.size()[0] as f64);
     let divisor = made.number(temperature);
     let centre = made.node("Div", &[logits, &divisor]);
@@ -61,36 +61,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-struct Made<'a> {
-    writer: &'a mut Writer,
-    count: usize,
-}
-
 impl Made<'_> {
-    fn name(&mut self) -> String {
-        self.count += 1;
-        format!("fidgp/logits/{}", self.count)
-    }
-
-    fn node(&mut self, operator: &str, inputs: &[&str]) -> String {
-        self.node_with(operator, inputs, &[])
-    }
-
-    fn node_with(&mut self, operator: &str, inputs: &[&str], settings: &[(&str, i64)]) -> String {
-        let name = self.name();
-        self.writer.node_with(operator, inputs, &name, settings)
-    }
-
-    fn number(&mut self, value: f64) -> String {
-        let name = self.name();
-        self.writer.number(&name, value)
-    }
-
-    fn list(&mut self, values: &[i64]) -> String {
-        let name = self.name();
-        self.writer.whole(&name, values)
-    }
-
     fn sum(&mut self, values: &str, axes: &str) -> String {
         self.node_with("ReduceSum", &[values, axes], &[("keepdims", 0)])
     }

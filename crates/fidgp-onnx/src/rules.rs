@@ -4,7 +4,7 @@ use tch::Tensor;
 
 use crate::error::Result;
 use crate::finish::Outputs;
-use crate::writer::Writer;
+use crate::writer::{Made, Writer};
 
 /// Rules that were fitted to examples which the network was not trained on.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +108,7 @@ const ROUNDING: f64 = 1e-6;
 
 /// Writes the outputs of rules behind those of a prediction.
 pub(crate) fn write(writer: &mut Writer, rules: &Rules, (x, outputs): (&str, &Outputs)) -> Result<()> {
-    let mut made = Made { writer, count: 0 };
+    let mut made = Made::new(writer, "fidgp/rules");
     made.writer.whole("fidgp/rules/axis", &[1]);
     if let Outputs::Classes { classes, .. } = outputs {
         if !rules.sets.is_empty() {
@@ -142,11 +142,6 @@ pub(crate) fn write(writer: &mut Writer, rules: &Rules, (x, outputs): (&str, &Ou
     Ok(())
 }
 
-struct Made<'a> {
-    writer: &'a mut Writer,
-    count: usize,
-}
-
 /// Probabilities by falling size.
 struct Sorted {
     values: String,
@@ -156,25 +151,6 @@ struct Sorted {
 }
 
 impl Made<'_> {
-    fn name(&mut self) -> String {
-        self.count += 1;
-        format!("fidgp/rules/{}", self.count)
-    }
-
-    fn node(&mut self, operator: &str, inputs: &[&str]) -> String {
-        self.node_with(operator, inputs, &[])
-    }
-
-    fn node_with(&mut self, operator: &str, inputs: &[&str], settings: &[(&str, i64)]) -> String {
-        let name = self.name();
-        self.writer.node_with(operator, inputs, &name, settings)
-    }
-
-    fn number(&mut self, value: f64) -> String {
-        let name = self.name();
-        self.writer.number(&name, value)
-    }
-
     /// Numbers in one row. `[1, n]`
     fn row(&mut self, values: &[f64]) -> Result<String> {
         let name = self.name();

@@ -162,3 +162,40 @@ impl Writer {
         self.graph.output.push(ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type }) });
     }
 }
+
+/// Nodes and constants whose names are a prefix and a number.
+pub(crate) struct Made<'a> {
+    pub(crate) writer: &'a mut Writer,
+    prefix: &'static str,
+    count: usize,
+}
+
+impl<'a> Made<'a> {
+    pub(crate) fn new(writer: &'a mut Writer, prefix: &'static str) -> Self {
+        Self { writer, prefix, count: 0 }
+    }
+
+    pub(crate) fn name(&mut self) -> String {
+        self.count += 1;
+        format!("{}/{}", self.prefix, self.count)
+    }
+
+    pub(crate) fn node(&mut self, operator: &str, inputs: &[&str]) -> String {
+        self.node_with(operator, inputs, &[])
+    }
+
+    pub(crate) fn node_with(&mut self, operator: &str, inputs: &[&str], settings: &[(&str, i64)]) -> String {
+        let name = self.name();
+        self.writer.node_with(operator, inputs, &name, settings)
+    }
+
+    pub(crate) fn number(&mut self, value: f64) -> String {
+        let name = self.name();
+        self.writer.number(&name, value)
+    }
+
+    pub(crate) fn list(&mut self, values: &[i64]) -> String {
+        let name = self.name();
+        self.writer.whole(&name, values)
+    }
+}
